@@ -1,0 +1,62 @@
+# One line a target; `make` alone lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PRESET ?= dev
+ARGS ?=
+BUILD := build/$(PRESET)
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+SOURCES = $(wildcard csrc/*.cc csrc/*/*.cc csrc/*/*.h)
+
+.PHONY: help setup configure build test test-cpp test-py demo bench lint format clean
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' $(MAKEFILE_LIST) \
+	  | awk -F '|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@echo 'PRESET=dev|release|bench|asan|tsan picks the build; ARGS= goes to the program that a target runs.'
+
+setup:  ## install what is missing, create .venv, build and install torch_tpu into it
+	@scripts/setup.sh
+
+# One build at a time: ninja does not lock its folder.
+build: $(BUILD)/build.ninja  ## rebuild what changed, and put it where .venv imports it
+	@flock $(BUILD) ninja -C $(BUILD)
+	@flock $(BUILD) cmake --install $(BUILD) --component python --prefix $(wildcard .venv/lib/python3*/site-packages) \
+	  | grep -v Up-to-date | grep Installing || true
+
+$(BUILD)/build.ninja: | .venv
+	@cmake --preset $(PRESET)
+
+.venv:
+	@scripts/setup.sh
+
+test: test-cpp test-py  ## all tests: C++ with each CPU plugin, then Python
+
+test-cpp: $(BUILD)/build.ninja  ## the C++ tests (PRESET=asan or tsan: under that sanitizer)
+	@flock $(BUILD) ninja -C $(BUILD) tpu_tests
+	@ctest --test-dir $(BUILD) --output-on-failure $(ARGS)
+
+test-py: build  ## the Python tests
+	@python -m pytest $(ARGS)
+
+demo: | .venv  ## show it at work
+	@python -m torch_tpu.demo $(ARGS)
+
+bench:  ## the C++ benchmarks, optimized
+	@$(MAKE) --no-print-directory build PRESET=bench
+	@build/bench/tpu_bench $(ARGS)
+
+lint: | .venv  ## formatting, static checks, include directions
+	@clang-format --dry-run -Werror $(SOURCES)
+	@python tools/check_layers.py
+	@ruff check .
+	@ruff format --check .
+	@mypy
+
+format: | .venv  ## format all code in place
+	@clang-format -i $(SOURCES)
+	@ruff check --fix-only -q .
+	@ruff format .
+
+clean:  ## remove the builds, keep .venv
+	@rm -rf build

@@ -1,0 +1,361 @@
+#include "aten/engine.h"
+
+#include <ATen/native/Resize.h>
+
+#include "aten/dtype.h"
+#include "aten/errors.h"
+#include "aten/generator.h"
+#include "runtime/launch.h"
+
+namespace tpu::aten {
+namespace {
+
+using runtime::Mode;
+using runtime::Ref;
+using runtime::Region;
+using runtime::Value;
+using runtime::ValuePtr;
+
+thread_local int holds = 0;
+
+// What a call needs beside its frame while it runs.
+struct Run {
+  const Plan& plan;
+  const Frame& frame;
+  uint64_t seed = 0, offset = 0;
+
+  std::pair<uint64_t, uint64_t> bits(const Source& s) const {
+    switch (s.kind) {
+      case Source::kStart: return {s.index == ~0u ? 0 : static_cast<uint64_t>(frame.starts[s.index]), 0};
+      case Source::kSeed: return {seed, 0};
+      case Source::kOffset: return {offset, 0};
+      default: return frame.numbers[s.index].bits(s.travels_as);
+    }
+  }
+};
+
+// Appends the plan's nodes to a region whose mutex is held. `results` receives a Ref per plan result.
+void record(const Run& run, Region& region, c10::SmallVectorImpl<Ref>& results) {
+  const Plan& plan = run.plan;
+  results.resize(plan.num_results);
+  c10::SmallVector<Ref, 16> operands;
+  for (const Step& step : plan.steps) {
+    operands.clear();
+    for (size_t k = 0; k < step.call->operands.size(); ++k) {
+      const Source& s = plan.sources[step.first_source + k];
+      if (s.kind == Source::kStep) {
+        operands.push_back(results[s.index]);
+      } else if (s.kind == Source::kTensor) {
+        operands.push_back(region.input(*run.frame.tensors[s.index].cell->value));
+      } else {
+        const auto [low, high] = run.bits(s);
+        operands.push_back(region.scalar(s.travels_as, low, high));
+      }
+    }
+    const uint32_t first = region.append(step.call, operands);
+    for (uint32_t r = 0; r < step.call->results.size(); ++r)
+      results[step.first_result + r] = Ref(Ref::kResult, first + r);
+  }
+}
+
+// Values that the plan hands out, by plan result.
+using Values = c10::SmallVector<ValuePtr, 8>;
+
+// Results that outlive the call, in order, without repeats.
+c10::SmallVector<uint32_t, 8> escaping(const Plan& plan) {
+  c10::SmallVector<uint32_t, 8> found;
+  const auto add = [&](const Source& s) {
+    if (s.kind == Source::kStep && std::find(found.begin(), found.end(), s.index) == found.end())
+      found.push_back(s.index);
+  };
+  for (const Output& out : plan.outputs) {
+    if (out.kind == Output::kFresh) add(out.source);
+  }
+  // A later effect on the same cell overtakes an earlier one.
+  for (const Effect& e : plan.effects) add(e.source);
+  if (plan.check >= 0) add({Source::kStep, {}, static_cast<uint32_t>(plan.check)});
+  return found;
+}
+
+bool replaces(const Plan& plan, const Frame& frame, const Cell* cell) {
+  return std::any_of(plan.effects.begin(), plan.effects.end(),
+                     [&](const Effect& e) { return frame.tensors[e.tensor].cell == cell; });
+}
+
+// Finds or compiles the program of a plan that is launched alone, without launching it.
+const StandAlone* stand_alone(const Run& run, bool gives) {
+  Region scratch;
+  const std::lock_guard lock(scratch.mutex);
+  c10::SmallVector<Ref, 16> results;
+  record(run, scratch, results);
+  auto alone = std::make_unique<StandAlone>();
+  std::vector<uint32_t> live;
+  for (const uint32_t r : escaping(run.plan)) {
+    alone->outputs.push_back(r);
+    live.push_back(results[r].index());
+  }
+  // Outputs go in the order of the region's results.
+  std::vector<size_t> order(live.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return live[a] < live[b]; });
+  std::vector<uint32_t> sorted, outputs;
+  for (const size_t i : order) {
+    sorted.push_back(live[i]);
+    outputs.push_back(alone->outputs[i]);
+  }
+  alone->outputs = std::move(outputs);
+  const auto tensor_of = [&](uint32_t input) {
+    uint32_t tensor = 0;
+    while (run.frame.tensors[tensor].cell->value.get() != scratch.input_value(input)) ++tensor;
+    return tensor;
+  };
+  std::vector<uint32_t> given;
+  for (uint32_t i = 0; gives && i < scratch.num_inputs(); ++i) {
+    if (replaces(run.plan, run.frame, run.frame.tensors[tensor_of(i)].cell)) given.push_back(i);
+  }
+  const runtime::Program* program = check(scratch.compile_locked(sorted, given));
+  alone->program = program;
+  if (program != nullptr) {
+    for (const uint32_t input : program->inputs) alone->parameters.push_back(tensor_of(input));
+    std::vector<Source> numbers;
+    for (const Step& step : run.plan.steps) {
+      for (size_t k = 0; k < step.call->operands.size(); ++k) {
+        const Source& s = run.plan.sources[step.first_source + k];
+        if (s.kind != Source::kStep && s.kind != Source::kTensor) numbers.push_back(s);
+      }
+    }
+    for (const uint32_t i : program->scalars) alone->words.push_back(numbers[i]);
+  }
+  scratch.drop_locked();
+  // Another thread may have been faster; the loser's is dropped.
+  const StandAlone* expected = nullptr;
+  if (run.plan.alone[gives].compare_exchange_strong(expected, alone.get())) return alone.release();
+  return expected;
+}
+
+// Launches the plan on its own. Fills values[r] for each result that escapes.
+void launch_alone(const Run& run, Values& values) {
+  // A value that is replaced, and that nothing else holds, gives its memory to the launch.
+  const auto last = [&](const TensorArg& t) { return t.cell->value && t.cell->value->references() == 1; };
+  bool gives = false;
+  for (const Effect& e : run.plan.effects) gives = gives || last(run.frame.tensors[e.tensor]);
+  const StandAlone* alone = run.plan.alone[gives].load(std::memory_order_acquire);
+  if (alone == nullptr) alone = stand_alone(run, gives);
+  if (alone->program == nullptr) return;
+  c10::SmallVector<runtime::Parameter, 8> parameters;
+  for (size_t i = 0; i < alone->parameters.size(); ++i) {
+    const TensorArg& t = run.frame.tensors[alone->parameters[i]];
+    parameters.push_back({t.cell->value.get(), alone->program->donates[i] && last(t)});
+  }
+  c10::SmallVector<uint32_t, 16> words;
+  for (const Source& s : alone->words) {
+    const auto [low, high] = run.bits(s);
+    const int64_t n = size_of(s.travels_as) / 4;
+    const uint32_t parts[] = {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
+                              static_cast<uint32_t>(high >> 32)};
+    words.append(parts, parts + n);
+  }
+  c10::SmallVector<Value*, 8> outputs;
+  for (size_t i = 0; i < alone->outputs.size(); ++i) {
+    values[alone->outputs[i]] = ValuePtr::make(alone->program->output_types[i]);
+    outputs.push_back(values[alone->outputs[i]].get());
+  }
+  check(runtime::launch(*check(runtime::Device::get()), *alone->program, {parameters.data(), parameters.size()},
+                        {words.data(), words.size()}, {outputs.data(), outputs.size()}));
+}
+
+ValuePtr value_of(const Source& s, const Run& run, const Values& values) {
+  return s.kind == Source::kTensor ? run.frame.tensors[s.index].cell->value : values[s.index];
+}
+
+// Debug mode: the launch has ended without an error, and no index was out of bounds.
+void wait_and_check(const Plan& plan, const Values& values) {
+  runtime::Device& device = *check(runtime::Device::get());
+  for (const ValuePtr& v : values) {
+    if (v && v->buffer()) check(check(v->buffer().ready()).await());
+  }
+  if (plan.check < 0) return;
+  int64_t found[3];
+  check(device.download(*values[static_cast<size_t>(plan.check)], found));
+  TORCH_CHECK_INDEX(found[0] == 0, plan.check_name, ": index ", found[1], " is out of bounds for dimension with size ",
+                    found[2]);
+}
+
+void apply(const Run& run, const Values& values, torch::jit::Stack* stack, size_t num_arguments) {
+  const Plan& plan = run.plan;
+  for (const Effect& e : plan.effects) {
+    Cell& cell = *run.frame.tensors[e.tensor].cell;
+    cell.value = value_of(e.source, run, values);
+    cell.type = cell.value->type;
+  }
+  c10::SmallVector<c10::IValue, 4> returns;
+  size_t next = 0;
+  const auto take = [&]() -> c10::IValue {
+    const Output& out = plan.outputs[next++];
+    switch (out.kind) {
+      case Output::kArgument: return (*stack)[stack->size() - num_arguments + out.argument];
+      case Output::kUndefined: return at::Tensor();
+      case Output::kConstant: return out.constant;
+      case Output::kFresh: break;
+    }
+    ValuePtr value = value_of(out.source, run, values);
+    return out.contiguous ? make_tensor(std::move(value), out.type, out.dtype)
+                          : make_tensor(std::move(value), out.type, out.dtype, out.sizes, out.strides, out.bytes);
+  };
+  for (const int32_t length : plan.returns) {
+    if (length < 0) {
+      returns.push_back(take());
+    } else {
+      c10::List<at::Tensor> list;
+      for (int32_t i = 0; i < length; ++i) list.push_back(take().toTensor());
+      returns.push_back(std::move(list));
+    }
+  }
+  torch::jit::drop(*stack, num_arguments);
+  for (c10::IValue& v : returns) stack->push_back(std::move(v));
+}
+
+// PyTorch's rules on memory that is written: the meta functions do not see real addresses.
+void check_overlap(const Overload& overload, c10::ArrayRef<c10::IValue> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!overload.args[i].written || !arguments[i].isTensor()) continue;
+    const at::Tensor& target = arguments[i].toTensor();
+    for (size_t k = 0; k < arguments.size(); ++k) {
+      if (k == i || !arguments[k].isTensor()) continue;
+      const at::Tensor& other = arguments[k].toTensor();
+      if (!other.defined() || other.unsafeGetTensorImpl() == target.unsafeGetTensorImpl() || !other.has_storage() ||
+          !other.storage().is_alias_of(target.storage())) {
+        continue;
+      }
+      at::assert_no_partial_overlap(target, other);
+    }
+  }
+}
+
+void run_once(const Overload& overload, torch::jit::Stack* stack, bool* again) {
+  const size_t n = overload.args.size();
+  const c10::ArrayRef<c10::IValue> arguments = torch::jit::last(*stack, n);
+  Frame frame;
+  read_frame(overload, arguments, frame);
+  const uint64_t hash = frame.hash();
+  const Plan* plan = overload.plans.find(hash, frame);
+  if (plan == nullptr) {
+    plan = overload.plans.insert(hash, build_plan(overload, arguments, frame));
+    runtime::counters().plans.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (!plan->resizes.empty()) {
+    for (const auto& [tensor, sizes] : plan->resizes) {
+      at::native::resize_output(
+          at::Tensor(c10::intrusive_ptr<at::TensorImpl>::reclaim_copy(frame.tensors[tensor].impl)), sizes);
+    }
+    *again = true;
+    return;
+  }
+  if (overload.kind != Overload::kFunctional) check_overlap(overload, arguments);
+  Run run{*plan, frame};
+  if (plan->random) std::tie(run.seed, run.offset) = draw(frame.generator, plan->random_count);
+  runtime::counters().ops_recorded.fetch_add(1, std::memory_order_relaxed);
+
+  Region& region = Region::current();
+  for (const TensorArg& t : frame.tensors) {
+    if (!t.cell->value) continue;
+    const Region* other = t.cell->value->region();
+    if (other != nullptr && other != &region) check(runtime::ensure_ready(*t.cell->value));
+  }
+  Values values;
+  values.resize(plan->num_results);
+  if (region.mode() != Mode::kDefer && holds == 0) {
+    launch_alone(run, values);
+    if (region.mode() == Mode::kDebug) wait_and_check(*plan, values);
+  } else {
+    const std::lock_guard lock(region.mutex);
+    c10::SmallVector<Ref, 16> results;
+    record(run, region, results);
+    for (const uint32_t r : escaping(*plan)) values[r] = region.result(results[r].index());
+  }
+  apply(run, values, stack, n);
+  if (region.full()) check(region.cut());
+}
+
+}  // namespace
+
+void run(const Overload& overload, torch::jit::Stack* stack) {
+  bool again = false;
+  run_once(overload, stack, &again);
+  if (again) {
+    again = false;
+    run_once(overload, stack, &again);
+    TORCH_INTERNAL_ASSERT(!again, overload.handle.schema(), ": out= tensors did not take their sizes");
+  }
+}
+
+namespace {
+
+hlo::Values emit_resized(hlo::Builder& b, const hlo::Call& call, std::span<const hlo::Value> operands) {
+  const hlo::Type& want = *call.results[0];
+  hlo::Value x = b.flatten(operands[0]);
+  const int64_t from = x.type->bytes(), to = want.bytes();
+  if (want.dtype != x.dtype()) {  // bytes that are no whole element
+    if (x.dtype() == DType::kBool) x = b.convert(x, DType::kU8);
+    x = b.flatten(b.bitcast(x, DType::kU8));
+  }
+  const int64_t item = size_of(x.dtype());
+  if (to < from) {
+    x = b.slice_dim(x, 0, 0, to / item);
+  } else {
+    x = b.pad(x, b.scalar(0, x.dtype()), {0}, {(to - from) / item});
+  }
+  return {b.reshape(x, want.dims)};
+}
+
+// Records one call on one value, outside any plan.
+ValuePtr record_one(hlo::Call call, const ValuePtr& operand, std::span<const int64_t> starts = {}, DType start = {}) {
+  Region& region = Region::current();
+  const Region* other = operand->region();
+  if (other != nullptr && other != &region) check(runtime::ensure_ready(*operand));
+  const hlo::Call* interned = hlo::intern(std::move(call));
+  const std::lock_guard lock(region.mutex);
+  std::vector<Ref> refs{region.input(*operand)};
+  for (const int64_t s : starts) refs.push_back(region.scalar(start, static_cast<uint64_t>(s), 0));
+  ValuePtr value = region.result(region.append(interned, refs));
+  if (region.mode() != Mode::kDefer && holds == 0) check(region.cut_locked());
+  return value;
+}
+
+}  // namespace
+
+ValuePtr resized(const ValuePtr& value, const hlo::Type* type) {
+  hlo::Call call;
+  call.name = "storage.resize";
+  call.emit = emit_resized;
+  call.operands = {value->type};
+  call.results = {type};
+  return record_one(std::move(call), value);
+}
+
+ValuePtr ready_value(const at::TensorImpl& impl) {
+  Frame frame;
+  read_tensor(const_cast<at::TensorImpl&>(impl), frame);
+  const TensorArg& t = frame.tensors[0];
+  ValuePtr value = t.cell->value;
+  if (value && t.view != nullptr) {
+    if (t.view->identity) {
+      // The same elements in the same order: only the type differs.
+    } else {
+      value = record_one(*t.view->read, value, {frame.starts.data(), frame.starts.size()}, t.view->start_dtype);
+    }
+  }
+  if (value) materialize(*value);
+  return value;
+}
+
+void materialize(Value& value) {
+  if (value.region() != nullptr) runtime::counters().materializations.fetch_add(1, std::memory_order_relaxed);
+  check(runtime::ensure_ready(value));
+}
+
+Hold::Hold() { ++holds; }
+Hold::~Hold() noexcept(false) { --holds; }
+bool Hold::active() { return holds > 0; }
+
+}  // namespace tpu::aten

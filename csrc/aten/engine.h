@@ -1,0 +1,29 @@
+// The engine: every ATen op of the table arrives here, in all modes.
+#pragma once
+
+#include "aten/plan.h"
+#include "runtime/region.h"
+
+namespace tpu::aten {
+
+// Runs one call of `overload` whose arguments are on top of the stack.
+void run(const Overload& overload, torch::jit::Stack* stack);
+
+// A value with other dims or dtype over the same bytes, cut or padded with zeros.
+runtime::ValuePtr resized(const runtime::ValuePtr& value, const hlo::Type* type);
+
+// The value of a tensor (its geometry read out of its cell), ready on the device.
+runtime::ValuePtr ready_value(const at::TensorImpl& impl);
+
+// While one lives, Strict mode does not cut: the calls below it become one program.
+class Hold {
+ public:
+  Hold();
+  ~Hold() noexcept(false);
+  static bool active();
+};
+
+// A sink: cuts the work that `value` waits for and counts it.
+void materialize(runtime::Value& value);
+
+}  // namespace tpu::aten

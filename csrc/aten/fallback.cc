@@ -1,0 +1,45 @@
+// Operators without a row, and without a decomposition in PyTorch, run on the CPU: with one warning an operator, and
+// counted.
+
+#include <ATen/native/CPUFallback.h>
+
+#include <mutex>
+#include <set>
+
+#include "aten/fallback.h"
+#include "runtime/device.h"
+
+namespace tpu::aten {
+namespace {
+
+struct Seen {
+  std::mutex mutex;
+  std::map<std::string, int64_t> counts;
+};
+Seen& seen() {
+  static auto* const seen = new Seen;
+  return *seen;
+}
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const std::string name = toString(op.operator_name());
+  runtime::counters().cpu_fallbacks.fetch_add(1, std::memory_order_relaxed);
+  bool first = false;
+  {
+    const std::lock_guard lock(seen().mutex);
+    first = ++seen().counts[name] == 1;
+  }
+  if (first) TORCH_WARN("device tpu has no ", name, ": it runs on the CPU, which is slow");
+  at::native::cpu_fallback(op, stack);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+
+}  // namespace
+
+std::map<std::string, int64_t> fallback_counts() {
+  const std::lock_guard lock(seen().mutex);
+  return seen().counts;
+}
+
+}  // namespace tpu::aten

@@ -1,0 +1,220 @@
+#include "aten/frame.h"
+
+#include <bit>
+
+#include "aten/copy.h"
+#include "aten/dtype.h"
+#include "aten/plan.h"
+#include "runtime/region.h"
+
+namespace tpu::aten {
+namespace {
+
+enum Tag : uint64_t { kDense = 1, kView, kNumberTensor, kNone, kList, kNumber, kIdentity, kStatic, kGenerator };
+
+constexpr uint64_t word(Tag tag, uint64_t a = 0, uint64_t b = 0) { return tag | a << 8 | b << 32; }
+uint64_t word(const void* p) { return reinterpret_cast<uintptr_t>(p); }
+
+[[noreturn]] void wrong_device(const at::TensorImpl& t) {
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, tpu:0 and ",
+              t.device(), "!");
+  std::abort();
+}
+
+NumberArg number_of(const at::TensorImpl& t) {
+  const at::Tensor tensor(c10::intrusive_ptr<at::TensorImpl>::reclaim_copy(const_cast<at::TensorImpl*>(&t)));
+  return NumberArg::of(at::_local_scalar_dense(tensor));
+}
+
+void add_number(const NumberArg& n, bool may_be_identity, Frame& frame) {
+  const bool identity = may_be_identity && n.kind != NumberArg::kComplex &&
+                        (n.kind == NumberArg::kInt ? n.i == 0 || n.i == 1 || n.i == -1
+                                                   : (n.re == 0 && !std::signbit(n.re)) || n.re == 1 || n.re == -1);
+  if (identity) {
+    const int64_t which = n.kind == NumberArg::kInt ? n.i : static_cast<int64_t>(n.re);
+    frame.words.push_back(word(kIdentity, n.kind, static_cast<uint64_t>(which + 1)));
+  } else {
+    frame.words.push_back(word(kNumber, n.kind));
+    frame.numbers.push_back(n);
+  }
+}
+
+void read_static(const c10::IValue& v, Frame& frame) {
+  auto& w = frame.words;
+  if (v.isNone()) {
+    w.push_back(word(kNone));
+  } else if (v.isInt()) {
+    w.push_back(word(kStatic, 1));
+    w.push_back(static_cast<uint64_t>(v.toInt()));
+  } else if (v.isDouble()) {
+    w.push_back(word(kStatic, 2));
+    w.push_back(std::bit_cast<uint64_t>(v.toDouble()));
+  } else if (v.isBool()) {
+    w.push_back(word(kStatic, 3, v.toBool()));
+  } else if (v.isComplexDouble()) {
+    w.push_back(word(kStatic, 4));
+    w.push_back(std::bit_cast<uint64_t>(v.toComplexDouble().real()));
+    w.push_back(std::bit_cast<uint64_t>(v.toComplexDouble().imag()));
+  } else if (v.isIntList()) {
+    const auto list = v.toIntList();
+    w.push_back(word(kStatic, 5, list.size()));
+    for (const int64_t i : list) w.push_back(static_cast<uint64_t>(i));
+  } else if (v.isDoubleList()) {
+    const auto list = v.toDoubleList();
+    w.push_back(word(kStatic, 6, list.size()));
+    for (const double d : list) w.push_back(std::bit_cast<uint64_t>(d));
+  } else if (v.isBoolList()) {
+    const auto list = v.toBoolList();
+    w.push_back(word(kStatic, 7, list.size()));
+    for (const bool b : list) w.push_back(b);
+  } else if (v.isString()) {
+    const std::string& s = v.toStringRef();
+    w.push_back(word(kStatic, 8, s.size()));
+    for (const char c : s) w.push_back(static_cast<uint64_t>(c));
+  } else if (v.isDevice() || v.isGenerator()) {
+    w.push_back(word(kStatic, 9));
+  } else if (v.isList()) {
+    const auto list = v.toListRef();
+    w.push_back(word(kStatic, 10, list.size()));
+    for (const c10::IValue& e : list) read_static(e, frame);
+  } else {
+    TORCH_CHECK_TYPE(false, "device tpu: no operator takes an argument of type ", v.tagKind());
+  }
+}
+
+void read_tensor_or_number(const at::Tensor& t, Frame& frame) {
+  at::TensorImpl& impl = *t.unsafeGetTensorImpl();
+  if (!t.defined()) {
+    frame.words.push_back(word(kNone));
+  } else if (impl.device_type() == c10::DeviceType::PrivateUse1) {
+    read_tensor(impl, frame);
+  } else if (impl.is_cpu() && impl.dim() == 0) {
+    frame.words.push_back(
+        word(kNumberTensor, static_cast<uint64_t>(c10::typeMetaToScalarType(impl.dtype())), impl.is_wrapped_number()));
+    frame.numbers.push_back(number_of(impl));
+  } else {
+    wrong_device(impl);
+  }
+}
+
+}  // namespace
+
+std::pair<uint64_t, uint64_t> NumberArg::bits(DType travels_as) const {
+  const double real = kind == kInt ? static_cast<double>(i) : re;
+  const auto f32 = [](double v) { return std::bit_cast<uint32_t>(static_cast<float>(v)); };
+  switch (travels_as) {
+    case DType::kF64: return {std::bit_cast<uint64_t>(real), 0};
+    case DType::kF32: return {f32(real), 0};
+    case DType::kC64: return {f32(real) | uint64_t{f32(kind == kComplex ? im : 0)} << 32, 0};
+    case DType::kC128: return {std::bit_cast<uint64_t>(real), std::bit_cast<uint64_t>(kind == kComplex ? im : 0.0)};
+    default: return {static_cast<uint64_t>(kind == kInt ? i : static_cast<int64_t>(re)), 0};
+  }
+}
+
+NumberArg NumberArg::of(const at::Scalar& s) {
+  NumberArg n;
+  if (s.isComplex()) {
+    const auto c = s.toComplexDouble();
+    n = {kComplex, 0, c.real(), c.imag()};
+  } else if (s.isFloatingPoint()) {
+    n = {kFloat, 0, s.toDouble(), 0};
+  } else if (s.isBoolean()) {
+    n = {kInt, s.toBool(), 0, 0};
+  } else {
+    n = {kInt, s.type() == at::kUInt64 ? static_cast<int64_t>(s.toUInt64()) : s.toLong(), 0, 0};
+  }
+  return n;
+}
+
+void read_tensor(at::TensorImpl& impl, Frame& frame) {
+  Cell& cell = cell_of(impl);
+  const DType dtype = to_dtype(c10::typeMetaToScalarType(impl.dtype()));
+  const at::IntArrayRef sizes = impl.sizes();
+  if (!cell.value) {  // undefined contents may take any form
+    const hlo::Type* type = cell.type;
+    if (type == nullptr || type->dtype != dtype) {
+      cell.type = natural_type(dtype, sizes, impl.strides(), impl.storage_offset(), impl.unsafe_storage().nbytes());
+    }
+  }
+  const hlo::Type* type = cell.type;
+  // Which earlier operand has the same cell, or another cell with the same value: part of the signature, since writes
+  // chain through a cell, and a launch may not be given one buffer twice.
+  uint64_t same_cell = 0, same_value = 0;
+  for (size_t i = 0; i < frame.tensors.size() && (same_cell == 0 || same_value == 0); ++i) {
+    const Cell* other = frame.tensors[i].cell;
+    if (same_cell == 0 && other == &cell) same_cell = i + 1;
+    if (same_value == 0 && cell.value && other->value.get() == cell.value.get()) same_value = i + 1;
+  }
+  const uint64_t undefined = cell.value ? 0 : 1;
+  const auto first_start = static_cast<uint32_t>(frame.starts.size());
+  const hlo::ViewClass* view = nullptr;
+  const bool dense = type->dtype == dtype && impl.storage_offset() == 0 && impl.is_contiguous() &&
+                     sizes.equals(at::IntArrayRef(type->dims));
+  if (!dense) {
+    int64_t starts[hlo::kMaxDigits];
+    view = hlo::classify(type, dtype,
+                         {{sizes.data(), sizes.size()}, {impl.strides().data(), sizes.size()}, impl.storage_offset()},
+                         starts);
+    frame.starts.append(starts, starts + view->num_starts);
+  }
+  frame.words.push_back(word(dense ? kDense : kView, undefined | same_cell << 1, same_value));
+  frame.words.push_back(dense ? word(static_cast<const void*>(type)) : word(static_cast<const void*>(view)));
+  frame.tensors.push_back({&impl, &cell, view, first_start});
+}
+
+void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, Frame& frame) {
+  frame.words.push_back(static_cast<uint64_t>(at::get_default_dtype_as_scalartype()));
+  frame.words.push_back(runtime::Region::current().mode() == runtime::Mode::kDebug);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& v = arguments[i];
+    const ArgSpec& spec = overload.args[i];
+    switch (spec.kind) {
+      case ops::Arg::kTensor:
+      case ops::Arg::kOptionalTensor:
+        if (v.isNone()) {
+          frame.words.push_back(word(kNone));
+        } else {
+          read_tensor_or_number(v.toTensor(), frame);
+        }
+        break;
+      case ops::Arg::kTensors:
+      case ops::Arg::kOptionalTensors: {
+        if (v.isNone()) {
+          frame.words.push_back(word(kNone));
+          break;
+        }
+        const auto list = v.toListRef();
+        frame.words.push_back(word(kList, list.size()));
+        for (const c10::IValue& e : list) {
+          if (e.isNone()) {
+            frame.words.push_back(word(kNone));
+          } else if (spec.kind == ops::Arg::kOptionalTensors && e.toTensor().defined() && e.toTensor().is_cpu()) {
+            frame.uploaded.push_back(upload(e.toTensor()));  // as on other devices, CPU indices are brought over
+            read_tensor(*frame.uploaded.back().unsafeGetTensorImpl(), frame);
+          } else {
+            read_tensor_or_number(e.toTensor(), frame);
+          }
+        }
+        break;
+      }
+      case ops::Arg::kScalar:
+        if (v.isNone()) {
+          frame.words.push_back(word(kNone));
+        } else {
+          add_number(NumberArg::of(v.toScalar()), true, frame);
+          // bool and int promote differently
+          if (v.isBool()) frame.words.push_back(word(kStatic, 3));
+        }
+        break;
+      case ops::Arg::kRandom:
+        frame.words.push_back(word(kGenerator));
+        if (!v.isNone()) frame.generator = v.toGenerator().unsafeGetGeneratorImpl();
+        break;
+      case ops::Arg::kStatic:
+      case ops::Arg::kDType:
+      case ops::Arg::kIgnore: read_static(v, frame); break;
+    }
+  }
+}
+
+}  // namespace tpu::aten

@@ -1,0 +1,60 @@
+// A Frame is one call of an operator, read off the stack once: its tensors and run-time numbers, and the words of its
+// signature. Two calls with equal words run the same plan.
+#pragma once
+
+#include <c10/util/SmallVector.h>
+
+#include "aten/cell.h"
+#include "base/hash.h"
+#include "hlo/view.h"
+#include "ops/row.h"
+
+namespace tpu::aten {
+
+struct TensorArg {
+  at::TensorImpl* impl;
+  Cell* cell;
+  const hlo::ViewClass* view;  // null: the tensor is its value, element for element
+  uint32_t first_start;        // in Frame::starts
+};
+
+struct NumberArg {
+  enum Kind : uint8_t { kInt, kFloat, kComplex } kind = kInt;
+  int64_t i = 0;
+  double re = 0, im = 0;
+  // Bits of the number in the dtype in which it travels, low word first.
+  std::pair<uint64_t, uint64_t> bits(DType travels_as) const;
+  static NumberArg of(const at::Scalar& s);
+};
+
+// How one argument of an overload is read.
+struct ArgSpec {
+  ops::Arg kind;
+  bool written;
+  bool list;         // of tensors
+  int16_t position;  // in the functional schema, or -1 for an out= argument
+};
+
+struct Frame {
+  c10::SmallVector<uint64_t, 48> words;
+  c10::SmallVector<TensorArg, 8> tensors;
+  c10::SmallVector<NumberArg, 8> numbers;
+  c10::SmallVector<int64_t, 16> starts;
+  std::vector<at::Tensor> uploaded;  // CPU index tensors, brought over
+  at::GeneratorImpl* generator = nullptr;
+  uint64_t hash() const {
+    uint64_t h = 0;
+    for (const uint64_t w : words) h = mix(h, w);
+    return h;
+  }
+};
+
+struct Overload;
+
+// Throws where a tensor is on another device. Tensors of the stack must outlive the frame.
+void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, Frame& frame);
+
+// Appends what the tensor is to `frame`.
+void read_tensor(at::TensorImpl& impl, Frame& frame);
+
+}  // namespace tpu::aten

@@ -1,0 +1,60 @@
+#include "aten/meta.h"
+
+namespace tpu::aten {
+namespace {
+
+void (*import_meta)() = nullptr;
+
+at::Tensor to_meta(const at::Tensor& t, std::map<at::TensorImpl*, at::Tensor>& seen) {
+  if (!t.defined() || t.is_cpu()) return t;  // 0-d CPU tensors are numbers, also to the meta functions
+  at::Tensor& meta = seen[t.unsafeGetTensorImpl()];
+  if (!meta.defined()) {
+    meta = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
+  }
+  return meta;
+}
+
+c10::IValue to_meta(const c10::IValue& v, std::map<at::TensorImpl*, at::Tensor>& seen) {
+  if (v.isTensor()) return to_meta(v.toTensor(), seen);
+  if (v.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& t : v.toTensorVector()) list.push_back(to_meta(t, seen));
+    return list;
+  }
+  if (v.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const c10::IValue& e : v.toListRef()) {
+      list.push_back(e.isNone() ? std::nullopt : std::optional(to_meta(e.toTensor(), seen)));
+    }
+    return list;
+  }
+  if (v.isDevice()) return c10::Device(c10::kMeta);
+  if (v.isGenerator()) return {};
+  return v;
+}
+
+}  // namespace
+
+void set_meta_importer(void (*import)()) { import_meta = import; }
+
+void append_tensors(const c10::IValue& v, std::vector<at::Tensor>& out) {
+  if (v.isTensor()) {
+    if (v.toTensor().defined()) out.push_back(v.toTensor());
+  } else if (v.isTensorList() || v.isOptionalTensorList()) {
+    for (const c10::IValue& e : v.toListRef()) append_tensors(e, out);
+  }
+}
+
+MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
+  std::map<at::TensorImpl*, at::Tensor> seen;
+  MetaResult result;
+  for (const c10::IValue& v : arguments) result.arguments.push_back(to_meta(v, seen));
+  if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta) && import_meta != nullptr) import_meta();
+  torch::jit::Stack stack = result.arguments;
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  result.returns = std::move(stack);
+  return result;
+}
+
+}  // namespace tpu::aten

@@ -1,0 +1,92 @@
+#include "aten/plan.h"
+
+namespace tpu::aten {
+
+const Plan* PlanTable::find(uint64_t hash, const Frame& frame) const {
+  const Slots* slots = slots_.load(std::memory_order_acquire);
+  if (slots == nullptr) return nullptr;
+  for (size_t at = hash & slots->mask;; at = (at + 1) & slots->mask) {
+    const Plan* plan = slots->plans[at].load(std::memory_order_acquire);
+    if (plan == nullptr) return nullptr;
+    if (slots->hashes[at].load(std::memory_order_relaxed) == hash && plan->words.size() == frame.words.size() &&
+        std::equal(plan->words.begin(), plan->words.end(), frame.words.begin())) {
+      return plan;
+    }
+  }
+}
+
+std::unique_ptr<PlanTable::Slots> PlanTable::make(size_t size) {
+  auto slots = std::make_unique<Slots>();
+  slots->mask = size - 1;
+  slots->plans = std::make_unique<std::atomic<Plan*>[]>(size);
+  slots->hashes = std::make_unique<std::atomic<uint64_t>[]>(size);
+  return slots;
+}
+
+void PlanTable::place(Slots& slots, uint64_t hash, Plan* plan) {
+  size_t at = hash & slots.mask;
+  while (slots.plans[at].load(std::memory_order_relaxed) != nullptr) at = (at + 1) & slots.mask;
+  slots.hashes[at].store(hash, std::memory_order_relaxed);
+  slots.plans[at].store(plan, std::memory_order_release);
+}
+
+Plan* PlanTable::insert(uint64_t hash, std::unique_ptr<Plan> plan) {
+  const std::lock_guard lock(mutex_);
+  Plan* const inserted = plan.get();
+  plans_.emplace_back(hash, std::move(plan));
+  if (kept_.empty() || plans_.size() * 2 > kept_.back()->mask) {
+    kept_.push_back(make(kept_.empty() ? 16 : (kept_.back()->mask + 1) * 2));
+    for (const auto& [h, p] : plans_) place(*kept_.back(), h, p.get());
+    slots_.store(kept_.back().get(), std::memory_order_release);
+  } else {
+    place(*kept_.back(), hash, inserted);
+  }
+  return inserted;
+}
+
+namespace {
+
+// Where the arguments of `variant` stand in the functional schema: out= arguments come last and have no place.
+bool matches(ops::Arg kind, const c10::Argument& argument) {
+  const auto type = argument.real_type();
+  const auto inner =
+      type->kind() == c10::TypeKind::OptionalType ? type->expectRef<c10::OptionalType>().getElementType() : type;
+  const bool list = inner->kind() == c10::TypeKind::ListType;
+  const bool tensor = inner->kind() == c10::TypeKind::TensorType;
+  switch (kind) {
+    case ops::Arg::kTensor: return tensor && inner == type;
+    case ops::Arg::kOptionalTensor: return tensor;
+    case ops::Arg::kTensors:
+    case ops::Arg::kOptionalTensors: return list;
+    case ops::Arg::kRandom: return inner->kind() == c10::TypeKind::GeneratorType;
+    case ops::Arg::kScalar:
+    case ops::Arg::kStatic:
+    case ops::Arg::kDType: return !tensor;
+    case ops::Arg::kIgnore: return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Overload::Overload(const ops::Row* r, c10::OperatorHandle h, Kind k) : row(r), handle(std::move(h)), kind(k) {
+  const auto& schema = handle.schema();
+  row_args = row->args.size();
+  const size_t n = schema.arguments().size(), outs = n - std::min(n, row_args);
+  TORCH_INTERNAL_ASSERT(kind == kOut ? n >= row_args : n == row_args, "op table: row ", row->name, " has ", row_args,
+                        " arguments, PyTorch's schema ", schema, " has ", n - (kind == kOut ? outs : 0));
+  for (size_t i = 0; i < n; ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    const bool is_out = i >= row_args;
+    const bool written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    const bool list = argument.type()->kind() == c10::TypeKind::ListType;
+    ArgSpec spec{is_out ? (list ? ops::Arg::kTensors : ops::Arg::kTensor) : row->args[i], written, list,
+                 static_cast<int16_t>(is_out ? -1 : i)};
+    TORCH_INTERNAL_ASSERT(matches(spec.kind, argument), "op table: argument ", i, " (", argument.name(), ") of row ",
+                          row->name, " does not fit PyTorch's schema ", schema);
+    args.push_back(spec);
+  }
+  for (const int i : row->also_writes) args[static_cast<size_t>(i)].written = true;
+}
+
+}  // namespace tpu::aten

@@ -1,0 +1,361 @@
+// From a call to its plan: PyTorch's meta function says what comes out, the op table how it is made, the view classes
+// how operands are read and results written.
+
+#include <ATen/native/TypeProperties.h>
+
+#include "aten/dtype.h"
+#include "aten/meta.h"
+#include "aten/plan.h"
+
+namespace tpu::aten {
+namespace {
+
+using hlo::Attr;
+using hlo::Call;
+using hlo::Type;
+
+// The constant of undefined contents: torch.empty reads as zeros.
+hlo::Values emit_zeros(hlo::Builder& b, const Call& call, std::span<const hlo::Value>) {
+  return {b.zeros(*call.results[0])};
+}
+
+Attr to_attr(const c10::IValue& v) {
+  if (v.isInt()) return v.toInt();
+  if (v.isDouble()) return v.toDouble();
+  if (v.isBool()) return v.toBool();
+  if (v.isComplexDouble()) return std::complex<double>(v.toComplexDouble());
+  if (v.isString()) return v.toStringRef();
+  if (v.isIntList()) return v.toIntVector();
+  if (v.isDoubleList()) return v.toDoubleVector();
+  if (v.isBoolList()) {
+    hlo::Dims flags;
+    for (const bool b : v.toBoolList()) flags.push_back(b);
+    return flags;
+  }
+  if (v.isList() && v.toListRef().empty()) return hlo::Dims{};
+  return std::monostate{};
+}
+
+bool is_identity(const NumberArg& n) {
+  return n.kind == NumberArg::kInt
+             ? n.i >= -1 && n.i <= 1
+             : n.kind == NumberArg::kFloat && ((n.re == 0 && !std::signbit(n.re)) || n.re == 1 || n.re == -1);
+}
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, const Frame& frame)
+      : overload_(overload), row_(*overload.row), arguments_(arguments), frame_(frame), plan_(new Plan) {}
+
+  std::unique_ptr<Plan> build() {
+    plan_->words.assign(frame_.words.begin(), frame_.words.end());
+    const MetaResult meta = run_meta(overload_.handle, arguments_);
+    if (find_resizes(meta)) return std::move(plan_);
+    find_results(meta);
+    choose_compute();
+    gather_operands();
+    const uint32_t first = add_call();
+    write_back(first);
+    return std::move(plan_);
+  }
+
+ private:
+  // --- steps ------------------------------------------------------------------------------------------------------
+  uint32_t step(const Call* call, std::span<const Source> sources) {
+    TORCH_INTERNAL_ASSERT(call->operands.size() == sources.size());
+    const uint32_t first = plan_->num_results;
+    plan_->steps.push_back({call, static_cast<uint32_t>(plan_->sources.size()), first});
+    plan_->sources.insert(plan_->sources.end(), sources.begin(), sources.end());
+    plan_->num_results += static_cast<uint32_t>(call->results.size());
+    return first;
+  }
+  static Source result(uint32_t index) { return {Source::kStep, {}, index}; }
+
+  Source contents(uint32_t tensor) {
+    const TensorArg& t = frame_.tensors[tensor];
+    for (const auto& [cell, source] : written_) {
+      if (cell == t.cell) return source;
+    }
+    if (t.cell->value) return {Source::kTensor, {}, tensor};
+    Call zeros;
+    zeros.name = "view.undefined";
+    zeros.emit = emit_zeros;
+    zeros.results = {t.cell->type};
+    return result(step(hlo::intern(std::move(zeros)), {}));
+  }
+
+  void append_starts(const TensorArg& t, std::vector<Source>& to) {
+    for (int i = 0; i < t.view->num_starts; ++i) {
+      to.push_back({Source::kStart, t.view->start_dtype, t.first_start + static_cast<uint32_t>(i)});
+    }
+  }
+
+  Source read(uint32_t tensor) {
+    const TensorArg& t = frame_.tensors[tensor];
+    if (t.view == nullptr) return contents(tensor);
+    std::vector<Source> sources{contents(tensor)};
+    append_starts(t, sources);
+    return result(step(t.view->read, sources));
+  }
+
+  // --- PyTorch's word ---------------------------------------------------------------------------------------------
+  // out= tensors that the meta function resized: then the plan only does that.
+  bool find_resizes(const MetaResult& meta) {
+    uint32_t tensor = 0;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      std::vector<at::Tensor> ours, theirs;
+      append_tensors(arguments_[i], ours);
+      append_tensors(meta.arguments[i], theirs);
+      for (size_t k = 0; k < ours.size(); ++k) {
+        if (ours[k].device().type() != at::kPrivateUse1) continue;
+        if (overload_.args[i].written && ours[k].sizes() != theirs[k].sizes()) {
+          plan_->resizes.emplace_back(tensor, theirs[k].sizes().vec());
+        }
+        ++tensor;
+      }
+    }
+    return !plan_->resizes.empty();
+  }
+
+  void find_results(const MetaResult& meta) {
+    const auto& schema = overload_.handle.schema();
+    for (size_t i = 0; i < meta.returns.size(); ++i) {
+      const auto* alias = schema.returns()[i].alias_info();
+      if (alias != nullptr && alias->isWrite()) {
+        plan_->returns.push_back(-1);
+        plan_->outputs.push_back({.kind = Output::kArgument, .argument = aliased_argument(*alias)});
+        continue;
+      }
+      const c10::IValue& v = meta.returns[i];
+      if (v.isTensor()) {
+        plan_->returns.push_back(-1);
+        add_fresh(v.toTensor());
+      } else if (v.isTensorList()) {
+        const auto list = v.toTensorVector();
+        plan_->returns.push_back(static_cast<int32_t>(list.size()));
+        for (const at::Tensor& t : list) add_fresh(t);
+      } else {
+        plan_->returns.push_back(-1);
+        plan_->outputs.push_back({.kind = Output::kConstant, .constant = v});
+      }
+    }
+    uint32_t tensor = 0;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      std::vector<at::Tensor> ours;
+      append_tensors(arguments_[i], ours);
+      for (const at::Tensor& t : ours) {
+        if (t.device().type() != at::kPrivateUse1) continue;
+        if (overload_.args[i].written) {
+          targets_.push_back(tensor);
+          result_types_.push_back(hlo::intern({to_dtype(t.scalar_type()), t.sizes().vec()}));
+        }
+        ++tensor;
+      }
+    }
+  }
+
+  uint32_t aliased_argument(const c10::AliasInfo& alias) {
+    const auto& arguments = overload_.handle.schema().arguments();
+    for (uint32_t i = 0; i < arguments.size(); ++i) {
+      const auto* info = arguments[i].alias_info();
+      if (info != nullptr && info->beforeSets() == alias.beforeSets()) return i;
+    }
+    TORCH_INTERNAL_ASSERT(false, overload_.handle.schema(), ": a return aliases no argument");
+  }
+
+  void add_fresh(const at::Tensor& meta) {
+    if (!meta.defined()) {
+      plan_->outputs.push_back({.kind = Output::kUndefined});
+      return;
+    }
+    Output out;
+    out.dtype = meta.scalar_type();
+    out.sizes = meta.sizes().vec();
+    out.strides = meta.strides().vec();
+    out.contiguous = meta.is_contiguous();
+    out.bytes = at::detail::computeStorageNbytes(meta.sizes(), meta.strides(), c10::elementSize(out.dtype));
+    const DType dtype = to_dtype(out.dtype);
+    out.type =
+        out.contiguous ? hlo::intern({dtype, out.sizes}) : natural_type(dtype, out.sizes, out.strides, 0, out.bytes);
+    result_types_.push_back(hlo::intern({dtype, out.sizes}));
+    plan_->outputs.push_back(std::move(out));
+  }
+
+  // --- the call ---------------------------------------------------------------------------------------------------
+  void choose_compute() {
+    const DType result = result_types_.empty() ? DType::kF32 : result_types_[0]->dtype;
+    compute_ = result;
+    if (row_.trait.promotes && !row_.computes_in_result) {
+      at::native::ResultTypeState state;
+      for (size_t i = 0; i < overload_.row_args; ++i) {
+        const c10::IValue& v = arguments_[i];
+        const ops::Arg kind = overload_.args[i].kind;
+        if (kind == ops::Arg::kScalar && !v.isNone()) {
+          state = at::native::update_result_type_state(v.toScalar(), state);
+        } else if (kind <= ops::Arg::kOptionalTensors) {
+          std::vector<at::Tensor> tensors;
+          append_tensors(v, tensors);
+          for (const at::Tensor& t : tensors) state = at::native::update_result_type_state(t, state);
+        }
+      }
+      const at::ScalarType common = at::native::result_type(state);
+      if (common != at::ScalarType::Undefined) compute_ = to_dtype(common);
+      const bool inexact = is_float(result) || is_complex(result);
+      if (inexact && !is_float(compute_) && !is_complex(compute_)) compute_ = result;
+    }
+    compute_ = opmath_of(compute_);
+  }
+
+  void gather_operands() {
+    uint32_t tensor = 0, number = 0;
+    call_.name = row_.name;
+    call_.emit = row_.emit;
+    call_.data = &row_;
+    call_.compute = compute_;
+    const auto operand = [&](Source source, Type type) {
+      sources_.push_back(source);
+      call_.operands.push_back(hlo::intern(std::move(type)));
+    };
+    const auto tensor_operand = [&](const at::Tensor& t) {
+      if (t.device().type() == at::kPrivateUse1) {
+        operand(read(tensor), {to_dtype(t.scalar_type()), t.sizes().vec()});
+        ++tensor;
+      } else {  // a 0-d CPU tensor is a number
+        const DType dtype = row_.trait.promotes ? compute_ : to_dtype(t.scalar_type());
+        operand({Source::kNumber, runtime::word_dtype(dtype), number++}, {dtype, {}});
+      }
+    };
+    size_t uploaded = 0;
+    for (size_t i = 0; i < overload_.row_args; ++i) {
+      const c10::IValue& v = arguments_[i];
+      Attr attr;
+      switch (overload_.args[i].kind) {
+        case ops::Arg::kTensor:
+        case ops::Arg::kOptionalTensor:
+          if (!v.isNone() && v.toTensor().defined()) {
+            tensor_operand(v.toTensor());
+            attr = int64_t{1};
+          }
+          break;
+        case ops::Arg::kTensors: {
+          int64_t n = 0;
+          for (const c10::IValue& e : v.toListRef()) {
+            tensor_operand(e.toTensor());
+            ++n;
+          }
+          attr = n;
+          break;
+        }
+        case ops::Arg::kOptionalTensors: {
+          hlo::Dims present;
+          for (const c10::IValue& e : v.toListRef()) {
+            const bool there = !e.isNone() && e.toTensor().defined();
+            present.push_back(there);
+            if (there) tensor_operand(e.toTensor().is_cpu() ? frame_.uploaded[uploaded++] : e.toTensor());
+          }
+          attr = std::move(present);
+          break;
+        }
+        case ops::Arg::kScalar: {
+          if (v.isNone()) {
+            attr = false;
+            break;
+          }
+          const NumberArg n = NumberArg::of(v.toScalar());
+          if (is_identity(n)) {
+            attr = n.kind == NumberArg::kInt ? static_cast<double>(n.i) : n.re;
+          } else {
+            operand({Source::kNumber, runtime::word_dtype(compute_), number++}, {compute_, {}});
+          }
+          break;
+        }
+        case ops::Arg::kRandom:
+          operand({Source::kSeed, DType::kU64, 0}, {DType::kU64, {}});
+          operand({Source::kOffset, DType::kU64, 0}, {DType::kU64, {}});
+          plan_->random = true;
+          break;
+        case ops::Arg::kStatic: attr = to_attr(v); break;
+        case ops::Arg::kDType:
+          if (!v.isNone()) attr = to_dtype(v.toScalarType());
+          break;
+        case ops::Arg::kIgnore: break;
+      }
+      call_.attributes.push_back(std::move(attr));
+    }
+  }
+
+  uint32_t add_call() {
+    if (frame_.words[1] != 0 && row_.check != nullptr) {
+      Call check = call_;
+      check.emit = row_.check;
+      check.results = {hlo::intern({DType::kS64, {3}})};
+      check.name = "debug.check";
+      check.attributes.emplace_back(row_.name);
+      plan_->check = static_cast<int32_t>(step(hlo::intern(std::move(check)), sources_));
+      plan_->check_name = row_.name.c_str();
+    }
+    call_.results = result_types_;
+    if (plan_->random) {
+      for (const Type* t : result_types_) plan_->random_count += static_cast<uint64_t>(t->numel());
+    }
+    return step(hlo::intern(std::move(call_)), sources_);
+  }
+
+  // Results in order: fresh returns, then the arguments that are written.
+  void write_back(uint32_t next) {
+    for (Output& out : plan_->outputs) {
+      if (out.kind != Output::kFresh) continue;
+      out.source = result(next++);
+      if (out.type->dims == out.sizes && out.contiguous) continue;
+      int64_t starts[hlo::kMaxDigits];
+      const hlo::ViewClass* view = hlo::classify(out.type, to_dtype(out.dtype), {out.sizes, out.strides, 0}, starts);
+      std::vector<Source> sources{out.source};
+      if (!view->covers) {
+        Call zeros;
+        zeros.name = "view.undefined";
+        zeros.emit = emit_zeros;
+        zeros.results = {out.type};
+        sources.insert(sources.begin(), result(step(hlo::intern(std::move(zeros)), {})));
+        TORCH_INTERNAL_ASSERT(view->num_starts == 0 || view->gathers, "a fresh tensor starts at 0");
+        for (int i = 0; i < view->num_starts; ++i) sources.push_back({Source::kStart, view->start_dtype, ~0u});
+      }
+      out.source = result(step(view->write, sources));
+    }
+    for (const uint32_t tensor : targets_) {
+      const TensorArg& t = frame_.tensors[tensor];
+      Source source = result(next++);
+      if (t.view != nullptr) {
+        if (t.view->overlaps) at::assert_no_internal_overlap(t.impl);
+        std::vector<Source> sources{source};
+        if (!t.view->covers) {
+          sources.insert(sources.begin(), contents(tensor));
+          append_starts(t, sources);
+        }
+        source = result(step(t.view->write, sources));
+      }
+      written_.emplace_back(t.cell, source);
+      plan_->effects.push_back({tensor, source});
+    }
+  }
+
+  const Overload& overload_;
+  const ops::Row& row_;
+  c10::ArrayRef<c10::IValue> arguments_;
+  const Frame& frame_;
+  std::unique_ptr<Plan> plan_;
+
+  std::vector<const Type*> result_types_;
+  std::vector<uint32_t> targets_;  // tensors written, in the order of the schema
+  DType compute_ = DType::kF32;
+  Call call_;
+  std::vector<Source> sources_;
+  std::vector<std::pair<Cell*, Source>> written_;  // cells that this plan has replaced so far
+};
+
+}  // namespace
+
+std::unique_ptr<Plan> build_plan(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, const Frame& frame) {
+  return PlanBuilder(overload, arguments, frame).build();
+}
+
+}  // namespace tpu::aten

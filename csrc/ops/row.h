@@ -1,0 +1,284 @@
+// The op table. An op is one statement: its name in PyTorch's schema, a trait, and a lowering whose C++ signature says
+// what each argument is:
+//
+//   ops.add("addcmul", pointwise, [](Builder& b, Value self, Value t1, Value t2, Scalar value) {
+//     return b.add(self, b.mul(value, b.mul(t1, t2)));
+//   });
+//
+// | C++ type of a parameter        | the argument is |
+// |--------------------------------|-------------------------------------------------------------------------------------|
+// | Value, optional<Value>, Values | a tensor, Tensor?, Tensor[] | | Raw, optional<Raw>             | a tensor that a
+// promoting trait leaves in its own dtype (still broadcast)           | | OptionalValues                 | Tensor?[]
+// (indices)                                                                 | | Scalar, optional<Scalar>       | a
+// number (Scalar, float or int) passed at run time: a new one compiles nothing      | | int64_t, bool, double, string,
+// Dims, vector<double>, Number, and optional<> of them | part of the program            | | DType, optional<DType> | a
+// ScalarType, part of the program                                                   | | Random | Generator?: seed and
+// offset at run time                                             | | Ignore                         | looked at by
+// nobody (device, layout, memory_format, pin_memory)                     |
+//
+// A first parameter `const Call&` after the builder gives the types that PyTorch promises for the results.
+// One row serves the functional, in-place and out= overloads. A lowering returns its results in the order of the schema
+// (those the call leaves undefined are not returned); a result is converted to the promised dtype by the caller.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "hlo/call.h"
+
+namespace tpu::ops {
+
+using hlo::Builder;
+using hlo::Call;
+using hlo::Dims;
+using hlo::Type;
+using hlo::Value;
+using hlo::Values;
+template <typename T>
+using optional = std::optional<T>;
+using OptionalValues = std::vector<std::optional<Value>>;
+
+struct Raw : Value {};
+struct Ignore {};
+struct Random {
+  Value seed, offset;  // u64, rank 0
+};
+
+// A number known when the program is written.
+struct Number {
+  hlo::Attr value;
+  bool is_float() const { return std::holds_alternative<double>(value); }
+  bool is_complex() const { return std::holds_alternative<std::complex<double>>(value); }
+  double to_double() const;
+  int64_t to_int() const;
+  Value in(Builder& b, DType dtype) const;  // as a rank-0 constant
+};
+
+// A number that comes at run time, in the dtype the op computes in; 0, 1 and -1 are part of the program instead.
+class Scalar {
+ public:
+  Scalar(Builder& b, Value v) : b_(&b), value_(v) {}
+  Scalar(Builder& b, double identity, DType dtype) : b_(&b), identity_(identity), dtype_(dtype) {}
+  bool is(double v) const { return identity_ && *identity_ == v; }
+  operator Value() const { return identity_ ? b_->scalar(*identity_, dtype_) : value_; }  // NOLINT: meant to convert
+
+ private:
+  Builder* b_;
+  Value value_;
+  std::optional<double> identity_;
+  DType dtype_ = DType::kF32;
+};
+
+enum class Arg : uint8_t {
+  kTensor,
+  kOptionalTensor,
+  kTensors,
+  kOptionalTensors,
+  kScalar,  // also optional ones
+  kStatic,
+  kDType,
+  kRandom,
+  kIgnore,
+};
+
+struct Trait {
+  const char* name;
+  bool promotes = false;    // tensors and scalars are brought to the dtype that PyTorch's promotion gives, computing in
+                            // float32 for narrower floats
+  bool broadcasts = false;  // tensors are broadcast to the shape of the first result
+  bool commutes_with_layout = false;  // elementwise: every operand may be permuted alike
+};
+inline constexpr Trait pointwise{"pointwise", true, true, true};  // TensorIterator ops
+inline constexpr Trait broadcasting{"broadcasting", false, true, true};
+inline constexpr Trait plain{"plain"};
+
+struct Row {
+  std::string name;
+  Trait trait;
+  std::vector<Arg> args;  // one per argument of the functional schema
+  hlo::Emit emit = nullptr;
+
+  // Options.
+  std::vector<int> also_writes;     // arguments that the op writes although its schema does not say so
+  hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
+  bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
+
+  Row& writes(std::vector<int> arguments) {
+    also_writes = std::move(arguments);
+    return *this;
+  }
+  Row& in_result_dtype() {
+    computes_in_result = true;
+    return *this;
+  }
+  // In Debug mode: values of tensor `index` must lie in [-size, size) of dimension `dim` of tensor `of`... see
+  // bounds.h.
+  template <typename F>
+  Row& checks(F lowering);
+};
+
+namespace detail {
+
+struct Unpacker {
+  Builder& b;
+  const Call& call;
+  std::span<const Value> operands;
+  const Trait& trait;
+  size_t next_attribute = 0, next_operand = 0;
+
+  const hlo::Attr& attribute() { return call.attributes[next_attribute++]; }
+  Value operand(bool promote);
+};
+
+template <typename T>
+struct ArgOf;
+
+template <typename T>
+T static_value(const hlo::Attr& attr);
+template <>
+int64_t static_value(const hlo::Attr& attr);
+template <>
+double static_value(const hlo::Attr& attr);
+template <>
+bool static_value(const hlo::Attr& attr);
+template <>
+std::string static_value(const hlo::Attr& attr);
+template <>
+Dims static_value(const hlo::Attr& attr);
+template <>
+std::vector<double> static_value(const hlo::Attr& attr);
+template <>
+DType static_value(const hlo::Attr& attr);
+template <>
+Number static_value(const hlo::Attr& attr);
+
+template <typename T>
+struct ArgOf {  // static values
+  static constexpr Arg kKind = std::is_same_v<T, DType> ? Arg::kDType : Arg::kStatic;
+  static T get(Unpacker& u) { return static_value<T>(u.attribute()); }
+};
+template <typename T>
+struct ArgOf<std::optional<T>> {
+  static constexpr Arg kKind = ArgOf<T>::kKind;
+  static std::optional<T> get(Unpacker& u) {
+    const hlo::Attr& attr = u.attribute();
+    if (std::holds_alternative<std::monostate>(attr)) return std::nullopt;
+    return static_value<T>(attr);
+  }
+};
+template <>
+struct ArgOf<Value> {
+  static constexpr Arg kKind = Arg::kTensor;
+  static Value get(Unpacker& u);
+};
+template <>
+struct ArgOf<Raw> {
+  static constexpr Arg kKind = Arg::kTensor;
+  static Raw get(Unpacker& u);
+};
+template <>
+struct ArgOf<std::optional<Value>> {
+  static constexpr Arg kKind = Arg::kOptionalTensor;
+  static std::optional<Value> get(Unpacker& u);
+};
+template <>
+struct ArgOf<std::optional<Raw>> {
+  static constexpr Arg kKind = Arg::kOptionalTensor;
+  static std::optional<Raw> get(Unpacker& u);
+};
+template <>
+struct ArgOf<Values> {
+  static constexpr Arg kKind = Arg::kTensors;
+  static Values get(Unpacker& u);
+};
+template <>
+struct ArgOf<OptionalValues> {
+  static constexpr Arg kKind = Arg::kOptionalTensors;
+  static OptionalValues get(Unpacker& u);
+};
+template <>
+struct ArgOf<Scalar> {
+  static constexpr Arg kKind = Arg::kScalar;
+  static Scalar get(Unpacker& u);
+};
+template <>
+struct ArgOf<std::optional<Scalar>> {
+  static constexpr Arg kKind = Arg::kScalar;
+  static std::optional<Scalar> get(Unpacker& u);
+};
+template <>
+struct ArgOf<Random> {
+  static constexpr Arg kKind = Arg::kRandom;
+  static Random get(Unpacker& u);
+};
+template <>
+struct ArgOf<Ignore> {
+  static constexpr Arg kKind = Arg::kIgnore;
+  static Ignore get(Unpacker& u) {
+    u.attribute();
+    return {};
+  }
+};
+
+inline Values as_values(Value v) { return {v}; }
+inline Values as_values(Values v) { return v; }
+
+// Reads the lowering's parameters off its type.
+template <typename F, typename Signature = decltype(&F::operator())>
+struct Lowering;
+template <typename F, typename R, typename... Args>
+struct Lowering<F, R (F::*)(Builder&, Args...) const> {
+  static std::vector<Arg> args() { return {ArgOf<std::decay_t<Args>>::kKind...}; }
+  static Values emit(Builder& b, const Call& call, std::span<const Value> operands) {
+    Unpacker u{b, call, operands, static_cast<const Row*>(call.data)->trait};
+    std::tuple<std::decay_t<Args>...> values{ArgOf<std::decay_t<Args>>::get(u)...};
+    return std::apply([&](auto&&... v) { return as_values(F{}(b, std::forward<decltype(v)>(v)...)); }, values);
+  }
+};
+template <typename F, typename R, typename... Args>
+struct Lowering<F, R (F::*)(Builder&, const Call&, Args...) const> {
+  static std::vector<Arg> args() { return {ArgOf<std::decay_t<Args>>::kKind...}; }
+  static Values emit(Builder& b, const Call& call, std::span<const Value> operands) {
+    Unpacker u{b, call, operands, static_cast<const Row*>(call.data)->trait};
+    std::tuple<std::decay_t<Args>...> values{ArgOf<std::decay_t<Args>>::get(u)...};
+    return std::apply([&](auto&&... v) { return as_values(F{}(b, call, std::forward<decltype(v)>(v)...)); }, values);
+  }
+};
+
+}  // namespace detail
+
+template <typename F>
+Row& Row::checks(F) {
+  check = detail::Lowering<F>::emit;
+  return *this;
+}
+
+class Table {
+ public:
+  template <typename F>
+  Row& add(const char* name, const Trait& trait, F) {
+    static_assert(std::is_empty_v<F>, "a lowering captures nothing");
+    return insert(Row{.name = name,
+                      .trait = trait,
+                      .args = detail::Lowering<F>::args(),
+                      .emit = detail::Lowering<F>::emit,
+                      .also_writes = {},
+                      .check = nullptr,
+                      .computes_in_result = false});
+  }
+  const Row* find(const std::string& name) const;
+  const std::map<std::string, Row>& rows() const { return rows_; }
+
+ private:
+  Row& insert(Row row);
+  std::map<std::string, Row> rows_;  // stable addresses
+};
+
+// All rows. Built on first use.
+const Table& table();
+
+}  // namespace tpu::ops

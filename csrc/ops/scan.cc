@@ -1,0 +1,7 @@
+#include "ops/families.h"
+
+namespace tpu::ops {
+
+void add_scan(Table&) {}
+
+}  // namespace tpu::ops

@@ -1,0 +1,39 @@
+#include "ops/families.h"
+
+namespace tpu::ops {
+
+const Table& table() {
+  static const Table* const table = [] {
+    auto* t = new Table;
+    add_activation(*t);
+    add_attention(*t);
+    add_comparison(*t);
+    add_convolution(*t);
+    add_embedding(*t);
+    add_factory(*t);
+    add_index(*t);
+    add_joining(*t);
+    add_linalg(*t);
+    add_loss(*t);
+    add_matmul(*t);
+    add_normalization(*t);
+    add_optimizer(*t);
+    add_pointwise(*t);
+    add_pooling(*t);
+    add_random(*t);
+    add_recurrent(*t);
+    add_reduction(*t);
+    add_rearranging(*t);
+    add_resampling(*t);
+    add_scan(*t);
+    add_scatter(*t);
+    add_softmax(*t);
+    add_sorting(*t);
+    add_special(*t);
+    add_unary(*t);
+    return t;
+  }();
+  return *table;
+}
+
+}  // namespace tpu::ops

@@ -1,0 +1,151 @@
+#include "runtime/device.h"
+
+#include <pthread.h>
+
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/hash.h"
+#include "runtime/memory.h"
+
+namespace tpu::runtime {
+
+Counters& counters() {
+  static auto* const counters = new Counters;
+  return *counters;
+}
+
+namespace {
+std::mutex start_mutex;
+std::atomic<Device*> device{nullptr};
+std::atomic<bool> forked{false};
+Device::Settings& settings() {
+  static auto* const settings = new Device::Settings;
+  return *settings;
+}
+}  // namespace
+
+void Device::configure(Settings s) {
+  const std::lock_guard lock(start_mutex);
+  settings() = std::move(s);
+}
+
+bool Device::started() { return device.load(std::memory_order_acquire) != nullptr; }
+
+Result<Device*> Device::get() {
+  if (forked.load(std::memory_order_relaxed)) {
+    return Status(
+        Code::kUnavailable,
+        "Cannot re-initialize the tpu device in a forked subprocess: its threads did not survive the fork. To "
+        "use tpu with multiprocessing, use the 'spawn' start method");
+  }
+  if (Device* d = device.load(std::memory_order_acquire)) return d;
+  const std::lock_guard lock(start_mutex);
+  if (Device* d = device.load(std::memory_order_acquire)) return d;
+  auto made = std::make_unique<Device>();
+  TPU_RETURN_IF_ERROR(made->start());
+  pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+  device.store(made.get(), std::memory_order_release);
+  return made.release();  // never destroyed: threads of the plugin may outlive static destructors
+}
+
+struct Device::WordCache {
+  static constexpr size_t kEntries = 256;
+  using Entry = std::pair<std::vector<uint32_t>, ValuePtr>;
+  std::mutex mutex;
+  std::list<Entry> order;  // newest first
+  std::unordered_multimap<uint64_t, std::list<Entry>::iterator> index;
+};
+
+Status Device::start() {
+  const Settings& s = settings();
+  if (s.plugin.empty()) {
+    return {Code::kNotFound,
+            "no PJRT plugin for device tpu: install one with `pip install --no-deps lammps-jax-pjrt-cpu` (CPU) or `pip "
+            "install libtpu` (TPU), or set TORCH_TPU_PLUGIN to the path of a plugin's shared library"};
+  }
+  TPU_ASSIGN(const pjrt::Plugin* plugin, pjrt::Plugin::load(s.plugin));
+  TPU_ASSIGN(client_, pjrt::Client::create(*plugin, s.options));
+  word_cache_ = new WordCache;
+  pjrt::CompileOptions options;
+  if (on_cpu()) {
+    options.overrides["xla_cpu_enable_fast_min_max"] = false;  // min and max propagate NaN
+  }
+  // Level 3 unrolls small loops whole, which takes four times as long to compile and runs no faster.
+  if (on_cpu()) options.overrides["xla_backend_optimization_level"] = int64_t{2};
+  options.overrides["xla_allow_excess_precision"] = false;  // float16 rounds after each op, as in PyTorch
+  if (const char* level = std::getenv("TORCH_TPU_OPT_LEVEL")) {
+    options.overrides["xla_backend_optimization_level"] = static_cast<int64_t>(std::atoi(level));
+  }
+  compile_options_ = options.serialize();
+  return {};
+}
+
+Result<ValuePtr> Device::upload(const void* host, const hlo::Type* type, pjrt::HostBuffer mode,
+                                std::function<void()> done) {
+  TPU_RETURN_IF_ERROR(memory().reserve(type->bytes(), 0));
+  TPU_ASSIGN(pjrt::Buffer buffer, client_->upload(host, type->dtype, type->dims, 0, mode, std::move(done)));
+  ValuePtr value = ValuePtr::make(type);
+  value->set(std::move(buffer));
+  return value;
+}
+
+Status Device::download(const Value& value, void* host) {
+  if (on_cpu()) {
+    TPU_ASSIGN(const pjrt::Event ready, value.buffer().ready());
+    TPU_RETURN_IF_ERROR(ready.await());
+    TPU_ASSIGN(const void* data, value.buffer().host_pointer());
+    std::memcpy(host, data, static_cast<size_t>(value.type->bytes()));
+    return {};
+  }
+  TPU_ASSIGN(const pjrt::Event done, value.buffer().to_host(host, static_cast<size_t>(value.type->bytes())));
+  return done.await();
+}
+
+Result<ValuePtr> Device::words(std::span<const uint32_t> words) {
+  WordCache& cache = *word_cache_;
+  const uint64_t hash = hash_bytes(words.data(), words.size_bytes());
+  {
+    const std::lock_guard lock(cache.mutex);
+    auto [at, end] = cache.index.equal_range(hash);
+    for (; at != end; ++at) {
+      const auto& entry = *at->second;
+      if (std::equal(words.begin(), words.end(), entry.first.begin(), entry.first.end())) {
+        cache.order.splice(cache.order.begin(), cache.order, at->second);
+        return entry.second;
+      }
+    }
+  }
+  const hlo::Type* type = hlo::intern({DType::kU32, {static_cast<int64_t>(words.size())}});
+  TPU_ASSIGN(ValuePtr value, upload(words.data(), type, pjrt::HostBuffer::kCopyNow));
+  const std::lock_guard lock(cache.mutex);
+  cache.order.emplace_front(std::vector<uint32_t>(words.begin(), words.end()), value);
+  cache.index.emplace(hash, cache.order.begin());
+  if (cache.order.size() > WordCache::kEntries) {
+    const auto last = std::prev(cache.order.end());
+    const uint64_t old = hash_bytes(last->first.data(), last->first.size() * sizeof(uint32_t));
+    auto [at, end] = cache.index.equal_range(old);
+    for (; at != end; ++at) {
+      if (at->second == last) {
+        cache.index.erase(at);
+        break;
+      }
+    }
+    cache.order.pop_back();
+  }
+  return value;
+}
+
+Status Device::wait() {
+  Status first;
+  for (const ValuePtr& value : memory().snapshot()) {
+    auto ready = value->buffer().ready();
+    const Status status = ready.ok() ? ready->await() : ready.status();
+    if (!status.ok() && first.ok()) first = status;
+  }
+  return first;
+}
+
+}  // namespace tpu::runtime

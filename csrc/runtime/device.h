@@ -1,0 +1,64 @@
+// The one device of the process: its PJRT client, how programs are compiled for it, and counters.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "pjrt/pjrt.h"
+#include "runtime/value.h"
+
+namespace tpu::runtime {
+
+// What happened since the process began. compile_stats() of Python.
+struct Counters {
+  std::atomic<int64_t> compiles{0}, memory_hits{0}, shared_hits{0}, disk_hits{0};
+  std::atomic<int64_t> executions{0};        // launches
+  std::atomic<int64_t> ops_recorded{0};      // calls of PyTorch operators that reached the engine
+  std::atomic<int64_t> materializations{0};  // cuts that a sink forced
+  std::atomic<int64_t> cpu_fallbacks{0};
+  std::atomic<int64_t> plans{0};
+  std::atomic<int64_t> compile_ns{0};
+};
+Counters& counters();
+
+class Device {
+ public:
+  // The device of this process, started on first use. After a fork of a process that had started it, the child gets an
+  // error that says to use spawn.
+  static Result<Device*> get();
+  // Without starting it: whether get() has succeeded.
+  static bool started();
+  // Plugin and options are read here by get(); call before it.
+  struct Settings {
+    std::string plugin;  // path; empty: TORCH_TPU_PLUGIN
+    pjrt::Options options;
+  };
+  static void configure(Settings settings);
+
+  const pjrt::Client& client() const { return *client_; }
+  bool on_cpu() const { return client_->platform_name() == "cpu"; }
+  const std::string& compile_options() const { return compile_options_; }
+
+  // Elements in row-major order.
+  Result<ValuePtr> upload(const void* host, const hlo::Type* type, pjrt::HostBuffer mode,
+                          std::function<void()> done = {});
+  // `value` must be ready. Blocks until its elements are in `host`.
+  Status download(const Value& value, void* host);
+  // A device copy of these words, from a small cache by content: schedules of scalars repeat.
+  Result<ValuePtr> words(std::span<const uint32_t> words);
+  // Waits until every ready value has its content; the first error of a launch, if any.
+  Status wait();
+
+ private:
+  Status start();
+  std::unique_ptr<pjrt::Client> client_;
+  std::string compile_options_;
+  struct WordCache;
+  WordCache* word_cache_ = nullptr;
+};
+
+}  // namespace tpu::runtime

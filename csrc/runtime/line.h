@@ -1,0 +1,24 @@
+// Which line of Python recorded a node: cheap to take, text only when asked for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tpu::runtime {
+
+struct Line {
+  const void* code = nullptr;  // a code object that lives forever, or null
+  int32_t instruction = 0;     // byte offset in it
+};
+
+// Set by the Python layer. Both may be called from any thread.
+struct LineSource {
+  Line (*current)() = nullptr;
+  std::string (*describe)(Line) = nullptr;
+};
+void set_line_source(LineSource source);
+Line current_line();
+// "file.py:12", or "" where it is not known.
+std::string describe(Line line);
+
+}  // namespace tpu::runtime

@@ -1,0 +1,47 @@
+// The device's own account of its memory: PJRT's CPU plugins keep no statistics. Bytes of live buffers, and for the
+// peak also what a running program adds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+#include "base/status.h"
+#include "runtime/value.h"
+
+namespace tpu::runtime {
+
+struct MemoryFigures {  // bytes
+  int64_t live = 0, peak = 0, limit = 0, largest = 0;
+  int64_t buffers = 0, allocations = 0, frees = 0, out_of_memory = 0;
+};
+
+class MemoryAccount {
+ public:
+  // `limit` in bytes; 0: none.
+  void set_limit(int64_t bytes);
+  MemoryFigures figures() const;
+  void reset_peak();
+
+  // Before a launch that needs `outputs` + `temporaries` new bytes: kOutOfMemory where the limit forbids it, with what
+  // is live; otherwise notes the peak.
+  Status reserve(int64_t outputs, int64_t temporaries);
+  // Every ready value, newest first, under the account's lock: `fn` must be quick and must not free values.
+  void each(const std::function<void(const Value&)>& fn) const;
+  // References to all ready values.
+  std::vector<ValuePtr> snapshot() const;
+
+ private:
+  friend class Value;
+  void add(Value& value);
+  void remove(Value& value);
+
+  mutable std::mutex mutex_;
+  Value* newest_ = nullptr;
+  MemoryFigures figures_;
+};
+
+// The account of the process's device. Never destroyed.
+MemoryAccount& memory();
+
+}  // namespace tpu::runtime

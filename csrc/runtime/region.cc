@@ -1,0 +1,261 @@
+#include "runtime/region.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/launch.h"
+#include "runtime/program.h"
+
+namespace tpu::runtime {
+namespace {
+
+bool flag(const char* name) {
+  const char* v = std::getenv(name);
+  return v != nullptr && *v != '\0' && std::strcmp(v, "0") != 0;
+}
+
+std::atomic<Mode>& default_mode_cell() {
+  static std::atomic<Mode> mode{flag("TORCH_TPU_LAUNCH_BLOCKING")  ? Mode::kDebug
+                                : flag("TORCH_TPU_DEFER_AND_FUSE") ? Mode::kDefer
+                                                                   : Mode::kStrict};
+  return mode;
+}
+
+std::atomic<RegionFinder> region_finder{nullptr};
+
+// Regions outlive their threads, because a value may still be promised by one; a thread that ends hands its region on.
+struct Registry {
+  std::mutex mutex;
+  std::vector<Region*> all, idle;
+};
+Registry& registry() {
+  static auto* const registry = new Registry;
+  return *registry;
+}
+
+Region* take_region() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  if (r.idle.empty()) {
+    r.all.push_back(new Region);
+    r.idle.push_back(r.all.back());
+  }
+  Region* region = r.idle.back();
+  r.idle.pop_back();
+  return region;
+}
+
+struct OfThread {
+  Region* region = take_region();
+  OfThread() { (void)region->set_mode(default_mode()); }
+  ~OfThread() {
+    // The next owner appends to what is left; whoever needs a value of it cuts it.
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    r.idle.push_back(region);
+  }
+};
+
+}  // namespace
+
+Mode default_mode() { return default_mode_cell().load(std::memory_order_relaxed); }
+void set_default_mode(Mode mode) { default_mode_cell().store(mode, std::memory_order_relaxed); }
+void set_region_finder(RegionFinder finder) { region_finder.store(finder); }
+
+DType word_dtype(DType t) {
+  switch (t) {
+    case DType::kF64:
+    case DType::kC64:
+    case DType::kC128:
+    case DType::kS64:
+    case DType::kU64:
+    case DType::kU32: return t;
+    default: return is_float(t) ? DType::kF32 : DType::kS32;
+  }
+}
+
+Region& Region::current() {
+  if (const RegionFinder find = region_finder.load(std::memory_order_relaxed)) {
+    if (Region* region = find()) return *region;
+  }
+  static thread_local OfThread mine;
+  return *mine.region;
+}
+
+Status Region::cut_all() {
+  std::vector<Region*> all;
+  {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    all = r.all;
+  }
+  Status first;
+  for (Region* region : all) {
+    const Status status = region->cut();
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+Status Region::set_mode(Mode mode) {
+  const std::lock_guard lock(mutex);
+  if (mode == mode_) return {};
+  const Status status = cut_locked();
+  mode_ = mode;
+  return status;
+}
+
+Ref Region::input(Value& value) {
+  if (value.region() == this) return {Ref::kResult, value.index()};
+  constexpr size_t kFew = 8;
+  const auto number = [&](size_t i) { return Ref(Ref::kInput, static_cast<uint32_t>(i)); };
+  if (inputs_.size() <= kFew) {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i] == &value) return number(i);
+    }
+  }
+  const auto slot_of = [&](const Value* v) {
+    size_t at = mix(0, reinterpret_cast<uintptr_t>(v)) & (input_index_.size() - 1);
+    while (input_index_[at] != 0 && inputs_[input_index_[at] - 1] != v) at = (at + 1) & (input_index_.size() - 1);
+    return at;
+  };
+  if (inputs_.size() > kFew) {
+    const size_t at = slot_of(&value);
+    if (input_index_[at] != 0) return number(input_index_[at] - 1);
+  }
+  value.retain();
+  inputs_.push_back(&value);
+  recording_.inputs.push_back(value.type);
+  if (inputs_.size() > kFew) {
+    if (inputs_.size() * 2 > input_index_.size()) {
+      input_index_.assign(std::max<size_t>(64, input_index_.size() * 2), 0);
+      for (size_t i = 0; i + 1 < inputs_.size(); ++i) input_index_[slot_of(inputs_[i])] = static_cast<uint32_t>(i + 1);
+    }
+    input_index_[slot_of(&value)] = static_cast<uint32_t>(inputs_.size());
+  }
+  return number(inputs_.size() - 1);
+}
+
+Ref Region::scalar(DType travels_as, uint64_t low, uint64_t high) {
+  const auto index = static_cast<uint32_t>(recording_.scalars.size());
+  recording_.scalars.push_back(travels_as);
+  const int64_t words = size_of(travels_as) / 4;
+  words_.push_back(static_cast<uint32_t>(low));
+  if (words > 1) words_.push_back(static_cast<uint32_t>(low >> 32));
+  if (words > 2) {
+    words_.push_back(static_cast<uint32_t>(high));
+    words_.push_back(static_cast<uint32_t>(high >> 32));
+  }
+  return {Ref::kScalar, index};
+}
+
+uint32_t Region::append(const hlo::Call* call, std::span<const Ref> operands) {
+  const auto first = static_cast<uint32_t>(result_types_.size());
+  recording_.nodes.push_back({call, static_cast<uint32_t>(recording_.operands.size()), first});
+  structure_key_ = mix(structure_key_, call->structure_key);
+  dimensions_key_ = mix(dimensions_key_, call->dimensions_key);
+  for (const Ref ref : operands) {
+    recording_.operands.push_back(ref);
+    structure_key_ = mix(structure_key_, ref.bits());
+  }
+  for (const hlo::Type* type : call->results) {
+    result_types_.push_back(type);
+    results_.push_back(nullptr);
+    bytes_ += type->bytes();
+  }
+  recording_.num_results = static_cast<uint32_t>(result_types_.size());
+  lines_.push_back(current_line());
+  return first;
+}
+
+ValuePtr Region::result(uint32_t index) {
+  Value*& slot = results_[index];
+  if (slot == nullptr) {
+    slot = new Value(result_types_[index]);
+    slot->defer(this, index);
+  }
+  return ValuePtr::share(slot);
+}
+
+Status Region::cut() {
+  const std::lock_guard lock(mutex);
+  return cut_locked();
+}
+
+Result<const Program*> Region::compile_locked(std::span<const uint32_t> live, std::span<const uint32_t> given) {
+  const bool effects =
+      std::any_of(recording_.nodes.begin(), recording_.nodes.end(), [](const Node& n) { return n.call->has_effect; });
+  if (live.empty() && !effects) return nullptr;
+  TPU_ASSIGN(Device * device, Device::get());
+  return program_for(*device, {structure_key_, dimensions_key_}, recording_, live, given, lines_);
+}
+
+Status Region::cut_locked() {
+  if (empty()) {
+    clear();
+    return {};
+  }
+  std::vector<uint32_t> live;
+  for (uint32_t i = 0; i < results_.size(); ++i) {
+    if (results_[i] != nullptr && results_[i]->references() > 1) live.push_back(i);
+  }
+  const auto run = [&]() -> Status {
+    std::vector<uint32_t> given;
+    for (uint32_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i]->references() == 1) given.push_back(i);
+    }
+    TPU_ASSIGN(const Program* found, compile_locked(live, given));
+    if (found == nullptr) return {};
+    std::vector<Parameter> parameters;
+    for (const uint32_t i : found->inputs) {
+      parameters.push_back({inputs_[i], std::binary_search(given.begin(), given.end(), i)});
+    }
+    std::vector<uint32_t> words;
+    for (const uint32_t s : found->scalars) {
+      const auto* from = &words_[found->word_offset[s]];
+      words.insert(words.end(), from, from + size_of(recording_.scalars[s]) / 4);
+    }
+    std::vector<Value*> outputs;
+    for (const uint32_t i : live) outputs.push_back(results_[i]);
+    TPU_ASSIGN(Device * device, Device::get());
+    return launch(*device, *found, parameters, words, outputs);
+  };
+  const Status status = run();
+  for (const uint32_t i : live) {
+    if (!status.ok()) results_[i]->fail(status);
+  }
+  clear();
+  return status;
+}
+
+void Region::clear() {
+  for (Value* v : results_) {
+    if (v != nullptr) v->release();
+  }
+  for (Value* v : inputs_) v->release();
+  recording_.nodes.clear();
+  recording_.operands.clear();
+  recording_.num_results = 0;
+  recording_.inputs.clear();
+  recording_.scalars.clear();
+  lines_.clear();
+  result_types_.clear();
+  results_.clear();
+  inputs_.clear();
+  input_index_.clear();
+  words_.clear();
+  bytes_ = 0;
+  structure_key_ = dimensions_key_ = 0;
+}
+
+Status ensure_ready(Value& value) {
+  if (Region* region = value.region()) {
+    const std::lock_guard lock(region->mutex);
+    // Another thread may have cut it while we waited.
+    if (value.region() == region) TPU_RETURN_IF_ERROR(region->cut_locked());
+  }
+  return value.error();
+}
+
+}  // namespace tpu::runtime

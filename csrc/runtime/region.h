@@ -1,0 +1,129 @@
+// A region is the append-only list of nodes that were recorded and not yet launched; a cut turns it into a program,
+// launches it and fills its values. The three eager modes are three policies of when to cut.
+//
+// A node's operands are written as numbers (a result of this region, an input, a scalar), never as pointers: the list
+// is its own canonical form, its key is folded as nodes come, and dropping it frees no chain.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/hash.h"
+#include "hlo/call.h"
+#include "runtime/line.h"
+#include "runtime/value.h"
+
+namespace tpu::runtime {
+
+enum class Mode : uint8_t { kStrict, kDebug, kDefer };
+
+// Where an operand comes from: two bits of kind, thirty of index.
+class Ref {
+ public:
+  enum Kind : uint32_t { kResult, kInput, kScalar };
+  Ref() = default;
+  Ref(Kind kind, uint32_t index) : bits_(kind << 30 | index) {}
+  Kind kind() const { return static_cast<Kind>(bits_ >> 30); }
+  uint32_t index() const { return bits_ & 0x3fffffff; }
+  uint32_t bits() const { return bits_; }
+  bool operator==(const Ref&) const = default;
+
+ private:
+  uint32_t bits_ = 0;
+};
+
+// How a rank-0 operand of a dtype travels in the packed words of a launch: bytes, and as which dtype.
+DType word_dtype(DType dtype);
+
+struct Node {
+  const hlo::Call* call;
+  uint32_t first_operand, first_result;
+  bool operator==(const Node&) const = default;
+};
+
+struct Recording {  // what a program is made from; equal recordings make equal programs
+  std::vector<Node> nodes;
+  std::vector<Ref> operands;
+  uint32_t num_results = 0;
+  std::vector<const hlo::Type*> inputs;
+  std::vector<DType> scalars;  // dtypes as they travel
+};
+
+struct Program;
+
+class Region {
+ public:
+  static constexpr size_t kMaxNodes = 4096;
+  static constexpr int64_t kMaxBytes = int64_t{8} << 30;  // of results, as recorded
+
+  // The region of the calling thread: during backward, that of the thread which called it.
+  static Region& current();
+  // Cuts every region of the process that holds work.
+  static Status cut_all();
+
+  Mode mode() const { return mode_; }
+  // Cuts what was recorded under the old mode.
+  Status set_mode(Mode mode);
+
+  // Held while nodes are appended or the region is cut.
+  std::mutex mutex;
+
+  ~Region() { clear(); }
+  Region() = default;
+  Region(const Region&) = delete;
+
+  // --- with the mutex held ---
+  bool empty() const { return recording_.nodes.empty(); }
+  // `value` must be of this region or not deferred.
+  Ref input(Value& value);
+  Ref scalar(DType travels_as, uint64_t low, uint64_t high);
+  // Returns the number of the first result.
+  uint32_t append(const hlo::Call* call, std::span<const Ref> operands);
+  // The value of a result, made on first request.
+  ValuePtr result(uint32_t index);
+  const hlo::Type* result_type(uint32_t index) const { return result_types_[index]; }
+  bool full() const { return recording_.nodes.size() >= kMaxNodes || bytes_ >= kMaxBytes; }
+
+  // Launches what is recorded; values that nobody holds are dropped. An error is also that of each value it should have
+  // made.
+  Status cut_locked();
+  // For a plan that is launched alone: the program that makes the results `live` (ascending) of what is recorded,
+  // without launching it; null where nothing has to run. It may take the memory of the inputs `given` (ascending).
+  Result<const Program*> compile_locked(std::span<const uint32_t> live, std::span<const uint32_t> given);
+  Value* input_value(uint32_t index) const { return inputs_[index]; }
+  uint32_t num_inputs() const { return static_cast<uint32_t>(inputs_.size()); }
+  // Forgets what is recorded.
+  void drop_locked() { clear(); }
+  // --- end ---
+  Status cut();
+
+ private:
+  friend class Launcher;
+  void clear();
+
+  std::atomic<Mode> mode_{Mode::kStrict};
+  Recording recording_;
+  std::vector<Line> lines_;  // one per node
+  std::vector<const hlo::Type*> result_types_;
+  std::vector<Value*> results_;        // one reference each, or null where nobody asked
+  std::vector<Value*> inputs_;         // one reference each
+  std::vector<uint32_t> input_index_;  // open addressing by pointer, empty while there are few
+  std::vector<uint32_t> words_;        // of scalars
+  int64_t bytes_ = 0;
+  uint64_t structure_key_ = 0, dimensions_key_ = 0;
+};
+
+// Mode that new threads start with; from the environment unless set.
+Mode default_mode();
+void set_default_mode(Mode mode);
+
+// Lets the autograd threads find the region of the thread that called backward. Set by aten/.
+using RegionFinder = Region* (*)();
+void set_region_finder(RegionFinder finder);
+
+// Fills `value`: cuts the region that promises it. Its error if it is lost.
+Status ensure_ready(Value& value);
+
+}  // namespace tpu::runtime

@@ -1,0 +1,50 @@
+"""Tells CMake where this Python's packages keep what the build needs; imports none of them.
+
+Prints one JSON object; a package that is missing is an empty text. With --torch-abi it imports torch and prints the
+value of _GLIBCXX_USE_CXX11_ABI that torch was built with.
+"""
+
+import importlib.util
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+CPU_PLUGINS = ("lammps_jax_pjrt_cpu", "xla_plugins.xla_cpu_pjrt", "fastatomstruct_xla_cpu")
+
+
+def folder(module: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # the parent package is missing
+        return None
+    return Path(spec.origin).resolve().parent if spec and spec.origin else None
+
+
+def torch_version(torch: Path | None) -> str:
+    found = torch and re.search(r"__version__ = '(.+)'", (torch / "version.py").read_text())
+    return found.group(1) if found else ""
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--torch-abi"]:
+        os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # what is being built cannot be loaded yet
+        import torch
+
+        print(int(torch._C._GLIBCXX_USE_CXX11_ABI))
+        return
+    torch_dir, header = folder("torch"), folder("xla_plugins.xla_cpu_pjrt")
+    plugins = [str(so) for name in CPU_PLUGINS if (where := folder(name)) for so in sorted(where.glob("*.so"))]
+    found = {
+        "torch": torch_dir or "",
+        "torch_version": torch_version(torch_dir),
+        "torchgen": folder("torchgen") or "",
+        "pjrt_include": header / "include" if header else "",
+        "plugins": ";".join(plugins),
+    }
+    print(json.dumps(found, default=str))
+
+
+if __name__ == "__main__":
+    main()
