@@ -1,16 +1,19 @@
 """The TPU as a PyTorch device: ``torch.device("tpu")``."""
 
-import torch
-
-from torch_tpu import _plugin, _register
-from torch_tpu.modes import eager_mode
-
-_register.register()
-
 
 def _autoload() -> None:
-    """Called by ``import torch`` (entry point ``torch.backends``): importing this package is all there is to do."""
+    """Called by ``import torch`` (entry point ``torch.backends``): importing this package is all there is to do.
 
+    Defined before torch is imported: where this package is imported first, torch calls it in the middle of that import.
+    """
+
+
+import torch  # noqa: E402, F401
+
+from torch_tpu import _register  # noqa: E402
+from torch_tpu.modes import eager_mode  # noqa: E402
+
+_register.register()
 
 __all__ = ["eager_mode"]
 __version__ = _register.version

@@ -7,7 +7,7 @@ from torch_tpu import _C
 NAMES = ("strict", "debug", "defer")
 
 
-class eager_mode:  # noqa: N801 - used like a function, as torch.no_grad is
+class eager_mode:
     """Sets how the calling thread runs eager PyTorch on device ``tpu``; as a context manager, for a while.
 
     ``"strict"`` launches each op at once, ``"debug"`` also waits for it and checks indices, ``"defer"`` records ops and
