@@ -15,7 +15,7 @@ struct Names {
 
 // PyTorch's own grouping of overloads, written by tools/codegen from the operator list that ships with PyTorch.
 constexpr Names kOverloads[] = {
-#include "aten/overloads.inc"
+#include "overloads.inc"
 };
 
 // One boxed kernel for all; each overload is a functor that knows its row.
