@@ -44,10 +44,9 @@ void add_matmul(Table& ops) {
                                  Scalar alpha) { return blend(b, call, self, matmul(b, x, y), beta, alpha); };
   ops.add("addmm.dtype", plain, add_product_as);
   ops.add("baddbmm.dtype", plain, add_product_as);
-  ops.add("addbmm", plain,
-          [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
-            return blend(b, call, self, b.dot_general(x, y, {}, {}, {0, 2}, {0, 1}, sums_in(x)), beta, alpha);
-          });
+  ops.add("addbmm", plain, [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
+    return blend(b, call, self, b.dot_general(x, y, {}, {}, {0, 2}, {0, 1}, sums_in(x)), beta, alpha);
+  });
   ops.add("_addmm_activation", plain,
           [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha, bool use_gelu) {
             const DType dtype = call.results[0]->dtype;

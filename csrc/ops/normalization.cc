@@ -78,15 +78,16 @@ struct Layer : Normalizer {
 };
 
 void add_layer_norm(Table& ops) {
-  ops.add("native_layer_norm", plain,
-          [](Builder& b, const Call& call, Value x, Dims shape, optional<Value> weight, optional<Value> bias, Scalar eps) {
-            const Layer n(b, x, shape);
-            const auto m = n.moments(n.in(x));
-            const Value rstd = n.inverse_deviation(m.variance, eps);
-            Value y = opt_mul(b, b.mul(m.centered, n.spread(rstd)), n.affine(weight));
-            if (bias) y = b.add(y, *n.affine(bias));
-            return Values{y, b.reshape(m.mean, call.results[1]->dims), b.reshape(rstd, call.results[2]->dims)};
-          });
+  ops.add(
+      "native_layer_norm", plain,
+      [](Builder& b, const Call& call, Value x, Dims shape, optional<Value> weight, optional<Value> bias, Scalar eps) {
+        const Layer n(b, x, shape);
+        const auto m = n.moments(n.in(x));
+        const Value rstd = n.inverse_deviation(m.variance, eps);
+        Value y = opt_mul(b, b.mul(m.centered, n.spread(rstd)), n.affine(weight));
+        if (bias) y = b.add(y, *n.affine(bias));
+        return Values{y, b.reshape(m.mean, call.results[1]->dims), b.reshape(rstd, call.results[2]->dims)};
+      });
   ops.add("native_layer_norm_backward", plain,
           [](Builder& b, Value grad, Value x, Dims shape, Value mean, Value rstd, optional<Value> weight,
              optional<Value> bias, Dims mask) {
@@ -103,8 +104,7 @@ void add_layer_norm(Table& ops) {
             const Layer n(b, x, shape);
             const Value v = n.in(x);
             const double least = x.dtype() == DType::kF64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
-            const Value rstd =
-                n.inverse_deviation(n.mean(b.mul(v, v)), eps ? Value(*eps) : b.scalar(least, n.compute));
+            const Value rstd = n.inverse_deviation(n.mean(b.mul(v, v)), eps ? Value(*eps) : b.scalar(least, n.compute));
             return Values{opt_mul(b, b.mul(v, n.spread(rstd)), n.affine(weight)),
                           b.reshape(rstd, call.results[1]->dims)};
           });
@@ -261,8 +261,7 @@ void add_batch_norm(Table& ops) {
           [](Builder& b, const Call& call, Value x, optional<Value> weight, optional<Value> bias, Value mean,
              Value variance, Scalar momentum, Scalar eps) {
             const BatchNorm n = batch_norm(b, x, weight, bias, mean, variance, true, momentum, eps);
-            return Values{n.result,        n.mean, n.rstd, b.zeros(*call.results[3]), *n.running_mean,
-                          *n.running_variance};
+            return Values{n.result, n.mean, n.rstd, b.zeros(*call.results[3]), *n.running_mean, *n.running_variance};
           });
   ops.add("native_batch_norm_backward", plain,
           [](Builder& b, Value grad, Value x, optional<Value> weight, optional<Value> mean, optional<Value> variance,
