@@ -106,12 +106,18 @@ struct Row {
   std::vector<int> also_writes;     // arguments that the op writes although its schema does not say so
   int writes_if = -1;               // a bool argument: these are written only where it is true
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
+  std::vector<int> format_of;       // where one of these arguments is channels_last, so is the first result
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
 
   // The lowering returns them after the results of the schema.
   Row& writes(std::vector<int> arguments, int if_argument = -1) {
     also_writes = std::move(arguments);
     writes_if = if_argument;
+    return *this;
+  }
+  // For operators whose meta functions forget the memory format.
+  Row& channels_last_like(std::vector<int> arguments) {
+    format_of = std::move(arguments);
     return *this;
   }
   Row& in_result_dtype() {
@@ -272,6 +278,7 @@ class Table {
                       .also_writes = {},
                       .writes_if = -1,
                       .check = nullptr,
+                      .format_of = {},
                       .computes_in_result = false});
   }
   const Row* find(const std::string& name) const;
