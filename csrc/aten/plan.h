@@ -106,6 +106,8 @@ struct Overload {
   size_t row_args;            // arguments of the functional schema
   mutable PlanTable plans;
   Overload(const ops::Row* row, c10::OperatorHandle handle, Kind kind);
+  // Whether a call with these arguments writes argument i.
+  bool writes(size_t i, c10::ArrayRef<c10::IValue> arguments) const;
 };
 
 // Builds the plan of `frame`. `arguments` as on the stack.
