@@ -35,7 +35,7 @@ struct Run {
 };
 
 // Appends the plan's nodes to a region whose mutex is held. `results` receives a Ref per plan result.
-void record(const Run& run, Region& region, c10::SmallVectorImpl<Ref>& results) {
+void record(const Run& run, Region& region, runtime::Line line, c10::SmallVectorImpl<Ref>& results) {
   const Plan& plan = run.plan;
   results.resize(plan.num_results);
   c10::SmallVector<Ref, 16> operands;
@@ -52,7 +52,7 @@ void record(const Run& run, Region& region, c10::SmallVectorImpl<Ref>& results) 
         operands.push_back(region.scalar(s.travels_as, low, high));
       }
     }
-    const uint32_t first = region.append(step.call, operands);
+    const uint32_t first = region.append(step.call, operands, line);
     for (uint32_t r = 0; r < step.call->results.size(); ++r)
       results[step.first_result + r] = Ref(Ref::kResult, first + r);
   }
@@ -84,10 +84,11 @@ bool replaces(const Plan& plan, const Frame& frame, const Cell* cell) {
 
 // Finds or compiles the program of a plan that is launched alone, without launching it.
 const StandAlone* stand_alone(const Run& run, bool gives) {
+  const runtime::Line line = runtime::current_line();
   Region scratch;
   const std::lock_guard lock(scratch.mutex);
   c10::SmallVector<Ref, 16> results;
-  record(run, scratch, results);
+  record(run, scratch, line, results);
   auto alone = std::make_unique<StandAlone>();
   std::vector<uint32_t> live;
   for (const uint32_t r : escaping(run.plan)) {
@@ -268,9 +269,10 @@ void run_once(const Overload& overload, torch::jit::Stack* stack, bool* again) {
     launch_alone(run, values);
     if (region.mode() == Mode::kDebug) wait_and_check(*plan, values);
   } else {
+    const runtime::Line line = runtime::current_line();
     const std::lock_guard lock(region.mutex);
     c10::SmallVector<Ref, 16> results;
-    record(run, region, results);
+    record(run, region, line, results);
     for (const uint32_t r : escaping(*plan)) values[r] = region.result(results[r].index());
   }
   apply(run, values, stack, n);
@@ -314,10 +316,11 @@ ValuePtr record_one(hlo::Call call, const ValuePtr& operand, std::span<const int
   const Region* other = operand->region();
   if (other != nullptr && other != &region) check(runtime::ensure_ready(*operand));
   const hlo::Call* interned = hlo::intern(std::move(call));
+  const runtime::Line line = runtime::current_line();
   const std::lock_guard lock(region.mutex);
   std::vector<Ref> refs{region.input(*operand)};
   for (const int64_t s : starts) refs.push_back(region.scalar(start, static_cast<uint64_t>(s), 0));
-  ValuePtr value = region.result(region.append(interned, refs));
+  ValuePtr value = region.result(region.append(interned, refs, line));
   if (region.mode() != Mode::kDefer && holds == 0) check(region.cut_locked());
   return value;
 }

@@ -150,7 +150,7 @@ Ref Region::scalar(DType travels_as, uint64_t low, uint64_t high) {
   return {Ref::kScalar, index};
 }
 
-uint32_t Region::append(const hlo::Call* call, std::span<const Ref> operands) {
+uint32_t Region::append(const hlo::Call* call, std::span<const Ref> operands, Line line) {
   const auto first = static_cast<uint32_t>(result_types_.size());
   recording_.nodes.push_back({call, static_cast<uint32_t>(recording_.operands.size()), first});
   structure_key_ = mix(structure_key_, call->structure_key);
@@ -165,7 +165,7 @@ uint32_t Region::append(const hlo::Call* call, std::span<const Ref> operands) {
     bytes_ += type->bytes();
   }
   recording_.num_results = static_cast<uint32_t>(result_types_.size());
-  lines_.push_back(current_line());
+  lines_.push_back(line);
   return first;
 }
 

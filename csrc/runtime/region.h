@@ -81,7 +81,7 @@ class Region {
   Ref input(Value& value);
   Ref scalar(DType travels_as, uint64_t low, uint64_t high);
   // Returns the number of the first result.
-  uint32_t append(const hlo::Call* call, std::span<const Ref> operands);
+  uint32_t append(const hlo::Call* call, std::span<const Ref> operands, Line line);
   // The value of a result, made on first request.
   ValuePtr result(uint32_t index);
   const hlo::Type* result_type(uint32_t index) const { return result_types_[index]; }
