@@ -223,7 +223,7 @@ class PlanBuilder {
       const bool inexact = is_float(result) || is_complex(result);
       if (inexact && !is_float(compute_) && !is_complex(compute_)) compute_ = result;
     }
-    compute_ = opmath_of(compute_);
+    if (row_.trait.widens) compute_ = opmath_of(compute_);
   }
 
   void gather_operands() {

@@ -87,12 +87,14 @@ enum class Arg : uint8_t {
 
 struct Trait {
   const char* name;
-  bool promotes = false;    // tensors and scalars are brought to the dtype that PyTorch's promotion gives, computing in
-                            // float32 for narrower floats
-  bool broadcasts = false;  // tensors are broadcast to the shape of the first result
+  bool promotes = false;              // tensors and scalars are brought to the dtype that PyTorch's promotion gives
+  bool broadcasts = false;            // tensors are broadcast to the shape of the first result
   bool commutes_with_layout = false;  // elementwise: every operand may be permuted alike
+  bool widens = true;                 // narrower floats compute in float32
 };
 inline constexpr Trait pointwise{"pointwise", true, true, true};  // TensorIterator ops
+inline constexpr Trait exact{"exact", true, true, true, false};   // pointwise, but nothing rounds: a number is
+                                                                  // rounded to the common dtype, then compared
 inline constexpr Trait broadcasting{"broadcasting", false, true, true};
 inline constexpr Trait plain{"plain"};
 
@@ -258,7 +260,18 @@ struct Lowering<F, R (F::*)(Builder&, const Call&, Args...) const> {
   }
 };
 
+template <auto kFunction, typename = decltype(kFunction)>
+struct Function;
+template <auto kFunction, typename R, typename... Args>
+struct Function<kFunction, R (*)(Args...)> {
+  R operator()(Args... args) const { return kFunction(std::forward<Args>(args)...); }
+};
+
 }  // namespace detail
+
+// A function as a lowering: ops.add("elu", pointwise, lowering<elu>).
+template <auto kFunction>
+inline constexpr detail::Function<kFunction> lowering{};
 
 template <typename F>
 Row& Row::checks(F) {
