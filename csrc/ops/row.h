@@ -98,6 +98,8 @@ inline constexpr Trait exact{"exact", true, true, true, false};   // pointwise, 
 inline constexpr Trait broadcasting{"broadcasting", false, true, true};
 inline constexpr Trait plain{"plain"};
 
+using Sizes = Dims (*)(std::span<const double> numbers);
+
 struct Row {
   std::string name;
   Trait trait;
@@ -108,6 +110,7 @@ struct Row {
   std::vector<int> also_writes;     // arguments that the op writes although its schema does not say so
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
+  Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
 
   Row& writes(std::vector<int> arguments) {
     also_writes = std::move(arguments);
@@ -115,6 +118,10 @@ struct Row {
   }
   Row& in_result_dtype() {
     computes_in_result = true;
+    return *this;
+  }
+  Row& sized_by(Sizes f) {
+    sizes = f;
     return *this;
   }
   // In Debug mode: values of tensor `index` must lie in [-size, size) of dimension `dim` of tensor `of`... see
@@ -281,7 +288,8 @@ class Table {
                       .emit = detail::Lowering<F>::emit,
                       .also_writes = {},
                       .check = nullptr,
-                      .computes_in_result = false});
+                      .computes_in_result = false,
+                      .sizes = nullptr});
   }
   const Row* find(const std::string& name) const;
   const std::map<std::string, Row>& rows() const { return rows_; }
