@@ -61,7 +61,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
 at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                    std::optional<at::Device> device, std::optional<bool> pin, bool non_blocking,
                    std::optional<at::MemoryFormat> format) {
-  const bool stays = !device || (device->type() == at::kPrivateUse1 && device->index() <= 0);
+  const bool stays = is_tpu(self) && (!device || (device->type() == at::kPrivateUse1 && device->index() <= 0));
   if (stays && c10::layout_or_default(layout) == at::kStrided && !c10::pinned_memory_or_default(pin)) {
     return convert_on_device(self, dtype, format);
   }
