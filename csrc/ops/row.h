@@ -108,12 +108,15 @@ struct Row {
 
   // Options.
   std::vector<int> also_writes;     // arguments that the op writes although its schema does not say so
+  int writes_if = -1;               // a bool argument: these are written only where it is true
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
   Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
 
-  Row& writes(std::vector<int> arguments) {
+  // The lowering returns them after the results of the schema.
+  Row& writes(std::vector<int> arguments, int if_argument = -1) {
     also_writes = std::move(arguments);
+    writes_if = if_argument;
     return *this;
   }
   Row& in_result_dtype() {
@@ -287,6 +290,7 @@ class Table {
                       .args = detail::Lowering<F>::args(),
                       .emit = detail::Lowering<F>::emit,
                       .also_writes = {},
+                      .writes_if = -1,
                       .check = nullptr,
                       .computes_in_result = false,
                       .sizes = nullptr});
