@@ -106,6 +106,7 @@ struct Row {
   std::vector<int> also_writes;     // arguments that the op writes although its schema does not say so
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
+  std::vector<int> result_like;     // where PyTorch has no meta function: per result, the argument of the same type
 
   Row& writes(std::vector<int> arguments) {
     also_writes = std::move(arguments);
@@ -113,6 +114,10 @@ struct Row {
   }
   Row& in_result_dtype() {
     computes_in_result = true;
+    return *this;
+  }
+  Row& results_like(std::vector<int> arguments) {
+    result_like = std::move(arguments);
     return *this;
   }
   // In Debug mode: values of tensor `index` must lie in [-size, size) of dimension `dim` of tensor `of`... see
@@ -268,7 +273,8 @@ class Table {
                       .emit = detail::Lowering<F>::emit,
                       .also_writes = {},
                       .check = nullptr,
-                      .computes_in_result = false});
+                      .computes_in_result = false,
+                      .result_like = {}});
   }
   const Row* find(const std::string& name) const;
   const std::map<std::string, Row>& rows() const { return rows_; }
