@@ -126,7 +126,8 @@ void add_multi_margin(Table& ops) {
             const Value g =
                 how == kNone ? b.broadcast_to(b.reshape(each, t.index.dims()), x.dims()) : b.reshape(each, {});
             return b.reshape(b.mul(slope, g), call.results[0]->dims);
-          });
+          })
+      .results_like({1});
 }
 
 // The targets of a multi-label loss: a row of classes, ended by a negative number.
@@ -183,7 +184,8 @@ void add_multilabel_margin(Table& ops) {
             const Value g =
                 how == kNone ? b.broadcast_in_dim(b.reshape(each, {dims[0]}), dims, {0}) : b.reshape(each, {});
             return b.reshape(b.mul(slope, g), call.results[0]->dims);
-          });
+          })
+      .results_like({1});
 }
 
 }  // namespace
