@@ -49,7 +49,7 @@ class PlanBuilder {
 
   std::unique_ptr<Plan> build() {
     plan_->words.assign(frame_.words.begin(), frame_.words.end());
-    const MetaResult meta = run_meta(overload_.handle, arguments_);
+    const MetaResult meta = row_.result_like.empty() ? run_meta(overload_.handle, arguments_) : results_like();
     if (find_resizes(meta)) return std::move(plan_);
     find_results(meta);
     choose_compute();
@@ -99,6 +99,23 @@ class PlanBuilder {
   }
 
   // --- PyTorch's word ---------------------------------------------------------------------------------------------
+  // What a meta function would have said, had PyTorch one.
+  MetaResult results_like() const {
+    MetaResult meta;
+    meta.arguments = arguments_.vec();
+    size_t written = 0;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (!overload_.args[i].written) continue;
+      const at::Tensor like = arguments_[static_cast<size_t>(row_.result_like[written++])].toTensor();
+      meta.arguments[i] = at::empty(like.sizes(), like.options().device(at::kMeta));
+    }
+    for (const int i : row_.result_like) {
+      const at::Tensor like = arguments_[static_cast<size_t>(i)].toTensor();
+      meta.returns.emplace_back(at::empty(like.sizes(), like.options().device(at::kMeta)));
+    }
+    return meta;
+  }
+
   // out= tensors that the meta function resized: then the plan only does that.
   bool find_resizes(const MetaResult& meta) {
     uint32_t tensor = 0;

@@ -112,6 +112,7 @@ struct Row {
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
   Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
+  std::vector<int> result_like;     // where PyTorch has no meta function: per result, the argument of the same type
 
   // The lowering returns them after the results of the schema.
   Row& writes(std::vector<int> arguments, int if_argument = -1) {
@@ -125,6 +126,10 @@ struct Row {
   }
   Row& sized_by(Sizes f) {
     sizes = f;
+    return *this;
+  }
+  Row& results_like(std::vector<int> arguments) {
+    result_like = std::move(arguments);
     return *this;
   }
   // In Debug mode: values of tensor `index` must lie in [-size, size) of dimension `dim` of tensor `of`... see
@@ -294,6 +299,7 @@ class Table {
                       .check = nullptr,
                       .computes_in_result = false,
                       .sizes = nullptr});
+                      .result_like = {}});
   }
   const Row* find(const std::string& name) const;
   const std::map<std::string, Row>& rows() const { return rows_; }
