@@ -138,7 +138,9 @@ void launch_alone(const Run& run, Values& values) {
   // A value that is replaced, and that nothing else holds, gives its memory to the launch.
   const auto last = [&](const TensorArg& t) { return t.cell->value && t.cell->value->references() == 1; };
   bool gives = false;
-  for (const Effect& e : run.plan.effects) gives = gives || last(run.frame.tensors[e.tensor]);
+  // After a failed check the old value must still be there.
+  const bool may_give = run.plan.check < 0;
+  for (const Effect& e : run.plan.effects) gives = gives || (may_give && last(run.frame.tensors[e.tensor]));
   const StandAlone* alone = run.plan.alone[gives].load(std::memory_order_acquire);
   if (alone == nullptr) alone = stand_alone(run, gives);
   if (alone->program == nullptr) return;

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "aten/dynamic.h"
 #include "aten/engine.h"
 
 namespace tpu::aten {
@@ -37,6 +38,26 @@ const Overload* make(const ops::Row& row, const std::string& name, Overload::Kin
 
 const Overload* copy_overload = nullptr;
 
+// Runs where some arguments first become others.
+struct Preparing final : c10::OperatorKernel {
+  Preparing(const Overload* o, void (*p)(torch::jit::Stack*)) : overload(o), prepare(p) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) const {
+    prepare(stack);
+    run(*overload, stack);
+  }
+  const Overload* overload;
+  void (*prepare)(torch::jit::Stack*);
+};
+
+const std::map<std::string, void (*)(torch::jit::Stack*)> kPrepare = {
+    {"_index_put_impl", &prepare_index_put},      {"_index_put_impl.out", &prepare_index_put},
+    {"_index_put_impl_", &prepare_index_put},     {"_unsafe_index.Tensor", &prepare_index},
+    {"_unsafe_index_put", &prepare_index_put},    {"_unsafe_index_put.out", &prepare_index_put},
+    {"_unsafe_index.Tensor_out", &prepare_index}, {"index.Tensor", &prepare_index},
+    {"index.Tensor_out", &prepare_index},         {"index_put", &prepare_index_put},
+    {"index_put.out", &prepare_index_put},        {"index_put_", &prepare_index_put},
+};
+
 // Has kernels of its own beside the table's.
 const std::set<std::string> kOwn = {"copy_"};
 
@@ -48,7 +69,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     if (overload == nullptr) return;
     if (name == "copy_") copy_overload = overload;
     if (kOwn.contains(name)) return;
-    m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
+    const auto prepare = kPrepare.find(name);
+    if (prepare != kPrepare.end()) {
+      m.impl(name.c_str(),
+             torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Preparing>(overload, prepare->second)));
+    } else {
+      m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
+    }
   };
   for (const Names& names : kOverloads) {
     const ops::Row* row = ops::table().find(names.functional);

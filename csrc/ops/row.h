@@ -44,6 +44,9 @@ using OptionalValues = std::vector<std::optional<Value>>;
 
 struct Raw : Value {};
 struct Ignore {};
+// Where something starts or stands: an int that comes at run time, whatever it is. Scalars that are 0 or 1 are part of
+// the program; the first and second row must share theirs with the third.
+struct Position : Value {};
 struct Random {
   Value seed, offset;  // u64, rank 0
 };
@@ -78,7 +81,8 @@ enum class Arg : uint8_t {
   kOptionalTensor,
   kTensors,
   kOptionalTensors,
-  kScalar,  // also optional ones
+  kScalar,    // also optional ones
+  kPosition,  // also optional ones
   kStatic,
   kDType,
   kRandom,
@@ -209,6 +213,16 @@ template <>
 struct ArgOf<std::optional<Scalar>> {
   static constexpr Arg kKind = Arg::kScalar;
   static std::optional<Scalar> get(Unpacker& u);
+};
+template <>
+struct ArgOf<Position> {
+  static constexpr Arg kKind = Arg::kPosition;
+  static Position get(Unpacker& u);
+};
+template <>
+struct ArgOf<std::optional<Position>> {
+  static constexpr Arg kKind = Arg::kPosition;
+  static std::optional<Position> get(Unpacker& u);
 };
 template <>
 struct ArgOf<Random> {
