@@ -45,7 +45,7 @@ using OptionalValues = std::vector<std::optional<Value>>;
 struct Raw : Value {};
 struct Ignore {};
 // Where something starts or stands: an int that comes at run time, whatever it is. Scalars that are 0 or 1 are part of
-// the program; the first and second row must share theirs with the third.
+// the program, and the second row of a tensor would compile anew.
 struct Position : Value {};
 struct Random {
   Value seed, offset;  // u64, rank 0
