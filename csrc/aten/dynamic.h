@@ -1,13 +1,13 @@
-// Operators whose results have sizes that depend on data.
+// Operators whose results have sizes that depend on data. They compute on the device at the largest size there can be,
+// read back the size alone, and give a part of what was computed: so a new size compiles nothing here.
 #pragma once
 
-#include "aten/pch.h"
+#include "aten/plan.h"
 
 namespace tpu::aten {
 
-// For index.Tensor and index_put: masks among the indices become integers where the lowering needs them to be.
-// `self, indices, ...` are the topmost arguments but for what the schema has behind them.
-void prepare_index(torch::jit::Stack* stack);
-void prepare_index_put(torch::jit::Stack* stack);
+// index.Tensor and index_put, where masks may stand among the indices.
+void run_index(const Overload& overload, torch::jit::Stack* stack);
+void run_index_put(const Overload& overload, torch::jit::Stack* stack);
 
 }  // namespace tpu::aten

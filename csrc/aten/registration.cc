@@ -38,24 +38,24 @@ const Overload* make(const ops::Row& row, const std::string& name, Overload::Kin
 
 const Overload* copy_overload = nullptr;
 
-// Runs where some arguments first become others.
-struct Preparing final : c10::OperatorKernel {
-  Preparing(const Overload* o, void (*p)(torch::jit::Stack*)) : overload(o), prepare(p) {}
+// Overloads with a step of their own before the engine.
+struct Special final : c10::OperatorKernel {
+  using Run = void (*)(const Overload&, torch::jit::Stack*);
+  Special(const Overload* o, Run r) : overload(o), own(r) {}
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) const {
-    prepare(stack);
-    run(*overload, stack);
+    own(*overload, stack);
   }
   const Overload* overload;
-  void (*prepare)(torch::jit::Stack*);
+  Run own;
 };
 
-const std::map<std::string, void (*)(torch::jit::Stack*)> kPrepare = {
-    {"_index_put_impl", &prepare_index_put},      {"_index_put_impl.out", &prepare_index_put},
-    {"_index_put_impl_", &prepare_index_put},     {"_unsafe_index.Tensor", &prepare_index},
-    {"_unsafe_index_put", &prepare_index_put},    {"_unsafe_index_put.out", &prepare_index_put},
-    {"_unsafe_index.Tensor_out", &prepare_index}, {"index.Tensor", &prepare_index},
-    {"index.Tensor_out", &prepare_index},         {"index_put", &prepare_index_put},
-    {"index_put.out", &prepare_index_put},        {"index_put_", &prepare_index_put},
+const std::map<std::string, Special::Run> kSpecial = {
+    {"_index_put_impl", &run_index_put},       {"_index_put_impl.out", &run_index_put},
+    {"_index_put_impl_", &run_index_put},      {"_unsafe_index.Tensor", &run_index},
+    {"_unsafe_index.Tensor_out", &run_index},  {"_unsafe_index_put", &run_index_put},
+    {"_unsafe_index_put.out", &run_index_put}, {"index.Tensor", &run_index},
+    {"index.Tensor_out", &run_index},          {"index_put", &run_index_put},
+    {"index_put.out", &run_index_put},         {"index_put_", &run_index_put},
 };
 
 // Has kernels of its own beside the table's.
@@ -69,10 +69,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     if (overload == nullptr) return;
     if (name == "copy_") copy_overload = overload;
     if (kOwn.contains(name)) return;
-    const auto prepare = kPrepare.find(name);
-    if (prepare != kPrepare.end()) {
+    const auto special = kSpecial.find(name);
+    if (special != kSpecial.end()) {
       m.impl(name.c_str(),
-             torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Preparing>(overload, prepare->second)));
+             torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Special>(overload, special->second)));
     } else {
       m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
     }

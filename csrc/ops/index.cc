@@ -1,5 +1,6 @@
 // Reading at positions that tensors hold, and writing there: advanced indexing.
 #include "ops/bounds.h"
+#include "ops/dynamic.h"
 #include "ops/families.h"
 #include "ops/indexing.h"
 
@@ -45,6 +46,12 @@ Value put_masked(Builder& b, Value x, Value mask, int64_t at, Value values, bool
   return b.select(b.broadcast_in_dim(mask, x.dims(), mask_mapping), accumulate ? b.add(x, full) : full, x);
 }
 
+std::string shape(const Dims& dims) {
+  std::string text = "[";
+  for (const int64_t d : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
+  return text + "]";
+}
+
 Value index_put(Builder& b, Value x, const OptionalValues& indices, Value values, bool accumulate) {
   const DType wide = accumulate ? opmath_of(x.dtype()) : x.dtype();
   x = b.convert(x, wide);
@@ -52,7 +59,16 @@ Value index_put(Builder& b, Value x, const OptionalValues& indices, Value values
   if (const auto at = mask_at(indices)) {
     return put_masked(b, x, *indices[*at], static_cast<int64_t>(*at), values, accumulate);
   }
-  return write(b, x, lookup(b, x, indices), values, accumulate ? combine(b, hlo::Reduce::kAdd) : replace());
+  const Lookup at = lookup(b, x, indices);
+  bool fits = values.rank() <= static_cast<int64_t>(at.result.size());
+  for (int64_t d = 1; fits && d <= values.rank(); ++d) {
+    fits = values.dim(-d) == 1 || values.dim(-d) == at.result[at.result.size() - static_cast<size_t>(d)];
+  }
+  if (!fits) {
+    throw hlo::BuildError("shape mismatch: value tensor of shape " + shape(values.dims()) +
+                          " cannot be broadcast to indexing result of shape " + shape(at.result));
+  }
+  return write(b, x, at, values, accumulate ? combine(b, hlo::Reduce::kAdd) : replace());
 }
 
 Value check_indices(Builder& b, Value x, const OptionalValues& indices) {
@@ -191,6 +207,21 @@ void add_flat(Table& ops) {
 }
 
 void add_masked(Table& ops) {
+  ops.add("nonzero_static", plain, [](Builder& b, Value x, int64_t size, Scalar fill) {
+    const Dims dims = x.dims();
+    const auto rank = static_cast<int64_t>(dims.size());
+    const Value filling = b.broadcast_to(b.convert(fill, DType::kS64), {size, rank});
+    if (x.numel() == 0) return filling;
+    const Compacted found = compacted(b, x);
+    Value places = found.places;
+    if (size <= x.numel()) {
+      places = b.slice_dim(places, 0, 0, size);
+    } else {
+      places = b.pad(places, b.scalar_int(0, places.dtype()), {0}, {size - x.numel()});
+    }
+    const Value there = b.lt(b.iota(DType::kS32, {size, rank}, 0), found.count);
+    return b.select(there, coordinates(b, places, dims), filling);
+  });
   ops.add("masked_fill.Scalar", broadcasting, [](Builder& b, Value x, Value mask, Scalar value) {
     return b.select(b.convert(mask, DType::kBool), b.convert(value, x.dtype()), x);
   });
