@@ -297,6 +297,11 @@ class PlanBuilder {
           }
           break;
         }
+        case ops::Arg::kPosition:
+          if (v.isNone()) break;
+          operand({Source::kNumber, DType::kS64, number++}, {DType::kS64, {}});
+          attr = int64_t{1};
+          break;
         case ops::Arg::kRandom:
           operand({Source::kSeed, DType::kU64, 0}, {DType::kU64, {}});
           operand({Source::kOffset, DType::kU64, 0}, {DType::kU64, {}});

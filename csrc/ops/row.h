@@ -44,6 +44,9 @@ using OptionalValues = std::vector<std::optional<Value>>;
 
 struct Raw : Value {};
 struct Ignore {};
+// Where something starts or stands: an int that comes at run time, whatever it is. Scalars that are 0 or 1 are part of
+// the program, and the second row of a tensor would compile anew.
+struct Position : Value {};
 struct Random {
   Value seed, offset;  // u64, rank 0
 };
@@ -78,7 +81,8 @@ enum class Arg : uint8_t {
   kOptionalTensor,
   kTensors,
   kOptionalTensors,
-  kScalar,  // also optional ones
+  kScalar,    // also optional ones
+  kPosition,  // also optional ones
   kStatic,
   kDType,
   kRandom,
@@ -228,6 +232,16 @@ struct ArgOf<std::optional<Scalar>> {
   static std::optional<Scalar> get(Unpacker& u);
 };
 template <>
+struct ArgOf<Position> {
+  static constexpr Arg kKind = Arg::kPosition;
+  static Position get(Unpacker& u);
+};
+template <>
+struct ArgOf<std::optional<Position>> {
+  static constexpr Arg kKind = Arg::kPosition;
+  static std::optional<Position> get(Unpacker& u);
+};
+template <>
 struct ArgOf<Random> {
   static constexpr Arg kKind = Arg::kRandom;
   static Random get(Unpacker& u);
@@ -290,16 +304,12 @@ class Table {
   template <typename F>
   Row& add(const char* name, const Trait& trait, F) {
     static_assert(std::is_empty_v<F>, "a lowering captures nothing");
-    return insert(Row{.name = name,
-                      .trait = trait,
-                      .args = detail::Lowering<F>::args(),
-                      .emit = detail::Lowering<F>::emit,
-                      .also_writes = {},
-                      .writes_if = -1,
-                      .check = nullptr,
-                      .computes_in_result = false,
-                      .sizes = nullptr});
-                      .result_like = {}});
+    Row row;
+    row.name = name;
+    row.trait = trait;
+    row.args = detail::Lowering<F>::args();
+    row.emit = detail::Lowering<F>::emit;
+    return insert(std::move(row));
   }
   const Row* find(const std::string& name) const;
   const std::map<std::string, Row>& rows() const { return rows_; }
