@@ -146,7 +146,7 @@ class PlanBuilder {
       const c10::IValue& v = meta.returns[i];
       if (v.isTensor()) {
         plan_->returns.push_back(-1);
-        add_fresh(v.toTensor());
+        add_fresh(i == 0 ? in_format(v.toTensor()) : v.toTensor());
       } else if (v.isTensorList()) {
         const auto list = v.toTensorVector();
         plan_->returns.push_back(static_cast<int32_t>(list.size()));
@@ -162,7 +162,8 @@ class PlanBuilder {
       if (out.kind == Output::kArgument) order.push_back(out.argument);
     }
     for (size_t i = 0; i < arguments_.size(); ++i) {
-      if (overload_.writes(i, arguments_) && std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
+      if (overload_.writes(i, arguments_) && std::find(order.begin(), order.end(), i) == order.end())
+        order.push_back(i);
     }
     for (const size_t i : order) add_targets(i);
   }
@@ -188,6 +189,15 @@ class PlanBuilder {
       if (info != nullptr && info->beforeSets() == alias.beforeSets()) return i;
     }
     TORCH_INTERNAL_ASSERT(false, overload_.handle.schema(), ": a return aliases no argument");
+  }
+
+  at::Tensor in_format(const at::Tensor& meta) const {
+    for (const int i : row_.format_of) {
+      const c10::IValue& v = arguments_[static_cast<size_t>(i)];
+      const auto format = v.isTensor() ? v.toTensor().suggest_memory_format() : at::MemoryFormat::Contiguous;
+      if (format != at::MemoryFormat::Contiguous) return at::empty(meta.sizes(), meta.options().memory_format(format));
+    }
+    return meta;
   }
 
   void add_fresh(const at::Tensor& meta) {

@@ -114,6 +114,7 @@ struct Row {
   std::vector<int> also_writes;     // arguments that the op writes although its schema does not say so
   int writes_if = -1;               // a bool argument: these are written only where it is true
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
+  std::vector<int> format_of;       // where one of these arguments is channels_last, so is the first result
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
   Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
   std::vector<int> result_like;     // where PyTorch has no meta function: per result, the argument of the same type
@@ -122,6 +123,11 @@ struct Row {
   Row& writes(std::vector<int> arguments, int if_argument = -1) {
     also_writes = std::move(arguments);
     writes_if = if_argument;
+    return *this;
+  }
+  // For operators whose meta functions forget the memory format.
+  Row& channels_last_like(std::vector<int> arguments) {
+    format_of = std::move(arguments);
     return *this;
   }
   Row& in_result_dtype() {
