@@ -16,6 +16,7 @@
 // offset at run time                                             | | Ignore                         | looked at by
 // nobody (device, layout, memory_format, pin_memory)                     |
 //
+// A last parameter of type Drawn stands for no argument: the default generator, where the schema has none.
 // A first parameter `const Call&` after the builder gives the types that PyTorch promises for the results.
 // One row serves the functional, in-place and out= overloads. A lowering returns its results in the order of the schema
 // (those the call leaves undefined are not returned); a result is converted to the promised dtype by the caller.
@@ -47,6 +48,7 @@ struct Ignore {};
 struct Random {
   Value seed, offset;  // u64, rank 0
 };
+struct Drawn : Random {};
 
 // A number known when the program is written.
 struct Number {
@@ -83,6 +85,7 @@ enum class Arg : uint8_t {
   kDType,
   kRandom,
   kIgnore,
+  kDrawn,  // stands for no argument: see Row::draws
 };
 
 struct Trait {
@@ -106,6 +109,7 @@ struct Row {
   std::vector<int> also_writes;     // arguments that the op writes although its schema does not say so
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
+  bool draws = false;               // its last parameter is Drawn
 
   Row& writes(std::vector<int> arguments) {
     also_writes = std::move(arguments);
@@ -216,6 +220,11 @@ struct ArgOf<Random> {
   static Random get(Unpacker& u);
 };
 template <>
+struct ArgOf<Drawn> {
+  static constexpr Arg kKind = Arg::kDrawn;
+  static Drawn get(Unpacker& u);
+};
+template <>
 struct ArgOf<Ignore> {
   static constexpr Arg kKind = Arg::kIgnore;
   static Ignore get(Unpacker& u) {
@@ -268,7 +277,8 @@ class Table {
                       .emit = detail::Lowering<F>::emit,
                       .also_writes = {},
                       .check = nullptr,
-                      .computes_in_result = false});
+                      .computes_in_result = false,
+                      .draws = false});
   }
   const Row* find(const std::string& name) const;
   const std::map<std::string, Row>& rows() const { return rows_; }
