@@ -5,6 +5,7 @@
 #include "aten/dtype.h"
 #include "aten/errors.h"
 #include "aten/generator.h"
+#include "aten/recorder.h"
 #include "runtime/launch.h"
 
 namespace tpu::aten {
@@ -26,16 +27,15 @@ struct Run {
 
   std::pair<uint64_t, uint64_t> bits(const Source& s) const {
     switch (s.kind) {
-      case Source::kStart: return {s.index == ~0u ? 0 : static_cast<uint64_t>(frame.starts[s.index]), 0};
       case Source::kSeed: return {seed, 0};
-      case Source::kOffset: return {offset, 0};
-      default: return frame.numbers[s.index].bits(s.travels_as);
+      case Source::kOffset: return {offset + s.index, 0};
+      default: return plan.bits(s, frame);
     }
   }
 };
 
 // Appends the plan's nodes to a region whose mutex is held. `results` receives a Ref per plan result.
-void record(const Run& run, Region& region, c10::SmallVectorImpl<Ref>& results) {
+void record(const Run& run, Region& region, runtime::Line line, c10::SmallVectorImpl<Ref>& results) {
   const Plan& plan = run.plan;
   results.resize(plan.num_results);
   c10::SmallVector<Ref, 16> operands;
@@ -52,7 +52,7 @@ void record(const Run& run, Region& region, c10::SmallVectorImpl<Ref>& results) 
         operands.push_back(region.scalar(s.travels_as, low, high));
       }
     }
-    const uint32_t first = region.append(step.call, operands);
+    const uint32_t first = region.append(step.call, operands, line);
     for (uint32_t r = 0; r < step.call->results.size(); ++r)
       results[step.first_result + r] = Ref(Ref::kResult, first + r);
   }
@@ -84,10 +84,11 @@ bool replaces(const Plan& plan, const Frame& frame, const Cell* cell) {
 
 // Finds or compiles the program of a plan that is launched alone, without launching it.
 const StandAlone* stand_alone(const Run& run, bool gives) {
+  const runtime::Line line = runtime::current_line();
   Region scratch;
   const std::lock_guard lock(scratch.mutex);
   c10::SmallVector<Ref, 16> results;
-  record(run, scratch, results);
+  record(run, scratch, line, results);
   auto alone = std::make_unique<StandAlone>();
   std::vector<uint32_t> live;
   for (const uint32_t r : escaping(run.plan)) {
@@ -199,8 +200,10 @@ void apply(const Run& run, const Values& values, torch::jit::Stack* stack, size_
       case Output::kFresh: break;
     }
     ValuePtr value = value_of(out.source, run, values);
-    return out.contiguous ? make_tensor(std::move(value), out.type, out.dtype)
-                          : make_tensor(std::move(value), out.type, out.dtype, out.sizes, out.strides, out.bytes);
+    if (out.contiguous) return make_tensor(std::move(value), out.type, out.dtype);
+    at::Tensor t = make_tensor(std::move(value), out.type, out.dtype, out.sizes, out.strides, out.bytes);
+    if (out.offset != 0) t.unsafeGetTensorImpl()->set_storage_offset(out.offset);
+    return t;
   };
   for (const int32_t length : plan.returns) {
     if (length < 0) {
@@ -252,8 +255,14 @@ void run_once(const Overload& overload, torch::jit::Stack* stack, bool* again) {
     return;
   }
   if (overload.kind != Overload::kFunctional) check_overlap(overload, arguments);
-  Run run{*plan, frame};
-  if (plan->random) std::tie(run.seed, run.offset) = draw(frame.generator, plan->random_count);
+  run_plan(*plan, frame, stack, n);
+}
+
+}  // namespace
+
+void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, size_t num_arguments) {
+  Run run{plan, frame};
+  if (plan.random) std::tie(run.seed, run.offset) = draw(frame.generator, plan.random_count);
   runtime::counters().ops_recorded.fetch_add(1, std::memory_order_relaxed);
 
   Region& region = Region::current();
@@ -263,21 +272,21 @@ void run_once(const Overload& overload, torch::jit::Stack* stack, bool* again) {
     if (other != nullptr && other != &region) check(runtime::ensure_ready(*t.cell->value));
   }
   Values values;
-  values.resize(plan->num_results);
+  values.resize(plan.num_results);
   if (region.mode() != Mode::kDefer && holds == 0) {
     launch_alone(run, values);
-    if (region.mode() == Mode::kDebug) wait_and_check(*plan, values);
+    if (region.mode() == Mode::kDebug) wait_and_check(plan, values);
   } else {
+    const runtime::Line line = runtime::current_line();
     const std::lock_guard lock(region.mutex);
     c10::SmallVector<Ref, 16> results;
-    record(run, region, results);
-    for (const uint32_t r : escaping(*plan)) values[r] = region.result(results[r].index());
+    record(run, region, line, results);
+    for (const uint32_t r : escaping(plan)) values[r] = region.result(results[r].index());
   }
-  apply(run, values, stack, n);
+  if (Recorder* recorder = Recorder::active()) recorder->note(plan, frame, values, run.offset);
+  apply(run, values, stack, num_arguments);
   if (region.full()) check(region.cut());
 }
-
-}  // namespace
 
 void run(const Overload& overload, torch::jit::Stack* stack) {
   bool again = false;
@@ -314,10 +323,12 @@ ValuePtr record_one(hlo::Call call, const ValuePtr& operand, std::span<const int
   const Region* other = operand->region();
   if (other != nullptr && other != &region) check(runtime::ensure_ready(*operand));
   const hlo::Call* interned = hlo::intern(std::move(call));
+  const runtime::Line line = runtime::current_line();
   const std::lock_guard lock(region.mutex);
   std::vector<Ref> refs{region.input(*operand)};
   for (const int64_t s : starts) refs.push_back(region.scalar(start, static_cast<uint64_t>(s), 0));
-  ValuePtr value = region.result(region.append(interned, refs));
+  if (Recorder* recorder = Recorder::active()) recorder->give_up();
+  ValuePtr value = region.result(region.append(interned, refs, line));
   if (region.mode() != Mode::kDefer && holds == 0) check(region.cut_locked());
   return value;
 }
@@ -350,12 +361,12 @@ ValuePtr ready_value(const at::TensorImpl& impl) {
 }
 
 void materialize(Value& value) {
+  if (Recorder* recorder = Recorder::active()) recorder->give_up();
   if (value.region() != nullptr) runtime::counters().materializations.fetch_add(1, std::memory_order_relaxed);
   check(runtime::ensure_ready(value));
 }
 
 Hold::Hold() { ++holds; }
-Hold::~Hold() noexcept(false) { --holds; }
-bool Hold::active() { return holds > 0; }
+Hold::~Hold() { --holds; }
 
 }  // namespace tpu::aten

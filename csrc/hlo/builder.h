@@ -120,8 +120,8 @@ class Builder {
   Value select(Value predicate, Value a, Value b);  // rank-0 operands are broadcast, predicate too
   Value clamp(Value lo, Value x, Value hi);
 
-  // PyTorch's conversion: to bool is `!= 0`; complex to real drops the imaginary part; float to integer truncates toward
-  // zero, then wraps into types that are narrow or unsigned; float8_e4m3fn saturates.
+  // PyTorch's conversion: to bool is `!= 0`; complex to real drops the imaginary part; float to integer truncates
+  // toward zero, then wraps into types that are narrow or unsigned; float8_e4m3fn saturates.
   Value convert(Value x, DType dtype);
   // Same bits; sizes that differ add or take the innermost dimension, as in the specification. No bool, no complex.
   Value bitcast(Value x, DType dtype);

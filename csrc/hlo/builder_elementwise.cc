@@ -109,8 +109,9 @@ Value Builder::round_even(Value x) { return is_exact(x) ? x : unary("stablehlo.r
 Value Builder::round_away(Value x) { return is_exact(x) ? x : unary("stablehlo.round_nearest_afz", x); }
 Value Builder::is_finite(Value x) {
   if (is_exact(x)) return full(1, DType::kBool, x.dims());
-  if (is_complex(x.dtype())) return and_(is_finite(real(x)), is_finite(imag(x)));
-  return unary("stablehlo.is_finite", x);
+  if (!is_complex(x.dtype())) return unary("stablehlo.is_finite", x);
+  const Value re = is_finite(real(x));
+  return and_(re, is_finite(imag(x)));
 }
 Value Builder::not_(Value x) { return unary("stablehlo.not", x); }
 Value Builder::popcnt(Value x) { return unary("stablehlo.popcnt", x); }
@@ -190,7 +191,8 @@ Value Builder::convert(Value x, DType to) {
     if (to == DType::kS8 || to == DType::kS16 || to == DType::kU16) return convert(convert(x, DType::kS32), to);
     if (to == DType::kU64) {
       const Value wrapped = convert(convert(x, DType::kS64), to);
-      return select(lt(x, scalar(0, from)), wrapped, call("stablehlo.convert", {x}, "", {to, x.dims()}));
+      const Value direct = call("stablehlo.convert", {x}, "", {to, x.dims()});
+      return select(lt(x, scalar(0, from)), wrapped, direct);
     }
   }
   return call("stablehlo.convert", {x}, "", {to, x.dims()});

@@ -14,20 +14,22 @@
 namespace tpu::python {
 namespace {
 
-// Code objects that a node names must outlive it; a program has few, so each is kept once, for ever. The table is small
-// and direct-mapped: a code object that was pushed out is kept again, which costs a reference and no more.
+// A code object that a node names must outlive it: it is kept for ever, since a program has few. Each thread remembers
+// those it has kept, so that the GIL, which PyTorch's bindings give up around an op, is taken once a code object.
 void keep(PyCodeObject* code) {
-  static std::array<PyCodeObject*, 1024> kept{};  // guarded by the GIL
+  thread_local std::array<PyCodeObject*, 256> kept{};
   PyCodeObject*& slot = kept[(reinterpret_cast<uintptr_t>(code) >> 5) % kept.size()];
   if (slot == code) return;
+  const PyGILState_STATE gil = PyGILState_Ensure();
   Py_INCREF(code);
+  PyGILState_Release(gil);
   slot = code;
 }
 
+// The frame is that of this very thread, which is inside it: it cannot change, with or without the GIL.
 runtime::Line current() {
-  if (!PyGILState_Check()) return {};  // an autograd thread
-  const PyThreadState* state = PyThreadState_GET();
-  if (state == nullptr || state->cframe == nullptr) return {};
+  const PyThreadState* state = PyGILState_GetThisThreadState();
+  if (state == nullptr || state->cframe == nullptr) return {};  // an autograd thread
   const _PyInterpreterFrame* frame = state->cframe->current_frame;
   if (frame == nullptr) return {};
   keep(frame->f_code);

@@ -8,6 +8,7 @@
 #include "aten/meta.h"
 #include "aten/synchronize.h"
 #include "ops/row.h"
+#include "python/decompose.h"
 #include "python/line.h"
 #include "runtime/device.h"
 #include "runtime/memory.h"
@@ -77,6 +78,7 @@ py::dict device_info() {
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   aten::set_meta_importer(&import_meta);
+  register_decompose();
   register_lines();
 
   m.attr("torch_version") = TORCH_TPU_TORCH_VERSION;

@@ -11,7 +11,8 @@ struct Line {
   int32_t instruction = 0;     // byte offset in it
 };
 
-// Set by the Python layer. Both may be called from any thread.
+// Set by the Python layer. Both may be called from any thread; they may take the GIL, so no lock that a thread with the
+// GIL waits for may be held: take the line before the region's mutex.
 struct LineSource {
   Line (*current)() = nullptr;
   std::string (*describe)(Line) = nullptr;

@@ -22,7 +22,7 @@ std::atomic<Mode>& default_mode_cell() {
   return mode;
 }
 
-std::atomic<RegionFinder> region_finder{nullptr};
+std::atomic<void (*)()> thread_hook{nullptr};
 
 // Regions outlive their threads, because a value may still be promised by one; a thread that ends hands its region on.
 struct Registry {
@@ -48,7 +48,10 @@ Region* take_region() {
 
 struct OfThread {
   Region* region = take_region();
-  OfThread() { (void)region->set_mode(default_mode()); }
+  OfThread() {
+    (void)region->set_mode(default_mode());
+    if (const auto hook = thread_hook.load()) hook();
+  }
   ~OfThread() {
     // The next owner appends to what is left; whoever needs a value of it cuts it.
     Registry& r = registry();
@@ -61,7 +64,7 @@ struct OfThread {
 
 Mode default_mode() { return default_mode_cell().load(std::memory_order_relaxed); }
 void set_default_mode(Mode mode) { default_mode_cell().store(mode, std::memory_order_relaxed); }
-void set_region_finder(RegionFinder finder) { region_finder.store(finder); }
+void set_thread_hook(void (*hook)()) { thread_hook.store(hook); }
 
 DType word_dtype(DType t) {
   switch (t) {
@@ -76,9 +79,6 @@ DType word_dtype(DType t) {
 }
 
 Region& Region::current() {
-  if (const RegionFinder find = region_finder.load(std::memory_order_relaxed)) {
-    if (Region* region = find()) return *region;
-  }
   static thread_local OfThread mine;
   return *mine.region;
 }
@@ -150,7 +150,7 @@ Ref Region::scalar(DType travels_as, uint64_t low, uint64_t high) {
   return {Ref::kScalar, index};
 }
 
-uint32_t Region::append(const hlo::Call* call, std::span<const Ref> operands) {
+uint32_t Region::append(const hlo::Call* call, std::span<const Ref> operands, Line line) {
   const auto first = static_cast<uint32_t>(result_types_.size());
   recording_.nodes.push_back({call, static_cast<uint32_t>(recording_.operands.size()), first});
   structure_key_ = mix(structure_key_, call->structure_key);
@@ -165,7 +165,7 @@ uint32_t Region::append(const hlo::Call* call, std::span<const Ref> operands) {
     bytes_ += type->bytes();
   }
   recording_.num_results = static_cast<uint32_t>(result_types_.size());
-  lines_.push_back(current_line());
+  lines_.push_back(line);
   return first;
 }
 

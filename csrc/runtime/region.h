@@ -58,7 +58,8 @@ class Region {
   static constexpr size_t kMaxNodes = 4096;
   static constexpr int64_t kMaxBytes = int64_t{8} << 30;  // of results, as recorded
 
-  // The region of the calling thread: during backward, that of the thread which called it.
+  // The region of the calling thread. Backward runs on the thread that asked for it (aten/autograd.cc), so it goes on
+  // with the same region and mode.
   static Region& current();
   // Cuts every region of the process that holds work.
   static Status cut_all();
@@ -80,7 +81,7 @@ class Region {
   Ref input(Value& value);
   Ref scalar(DType travels_as, uint64_t low, uint64_t high);
   // Returns the number of the first result.
-  uint32_t append(const hlo::Call* call, std::span<const Ref> operands);
+  uint32_t append(const hlo::Call* call, std::span<const Ref> operands, Line line);
   // The value of a result, made on first request.
   ValuePtr result(uint32_t index);
   const hlo::Type* result_type(uint32_t index) const { return result_types_[index]; }
@@ -119,9 +120,8 @@ class Region {
 Mode default_mode();
 void set_default_mode(Mode mode);
 
-// Lets the autograd threads find the region of the thread that called backward. Set by aten/.
-using RegionFinder = Region* (*)();
-void set_region_finder(RegionFinder finder);
+// Called once in each thread that takes a region, before it records. Set by aten/.
+void set_thread_hook(void (*hook)());
 
 // Fills `value`: cuts the region that promises it. Its error if it is lost.
 Status ensure_ready(Value& value);
