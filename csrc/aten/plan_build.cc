@@ -243,6 +243,7 @@ class PlanBuilder {
     size_t uploaded = 0;
     for (size_t i = 0; i < overload_.row_args; ++i) {
       const c10::IValue& v = arguments_[i];
+      call_.attributes.resize(static_cast<size_t>(overload_.args[i].position));  // those that the overload lacks
       Attr attr;
       switch (overload_.args[i].kind) {
         case ops::Arg::kTensor:
@@ -294,6 +295,7 @@ class PlanBuilder {
       }
       call_.attributes.push_back(std::move(attr));
     }
+    call_.attributes.resize(row_.args.size());
     if (row_.draws) draw();
   }
 

@@ -101,6 +101,8 @@ inline constexpr Trait exact{"exact", true, true, true, false};   // pointwise, 
 inline constexpr Trait broadcasting{"broadcasting", false, true, true};
 inline constexpr Trait plain{"plain"};
 
+using Sizes = Dims (*)(std::span<const double> numbers);
+
 struct Row {
   std::string name;
   Trait trait;
@@ -113,6 +115,7 @@ struct Row {
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
   bool draws = false;               // its last parameter is Drawn
+  Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
 
   // The lowering returns them after the results of the schema.
   Row& writes(std::vector<int> arguments, int if_argument = -1) {
@@ -122,6 +125,10 @@ struct Row {
   }
   Row& in_result_dtype() {
     computes_in_result = true;
+    return *this;
+  }
+  Row& sized_by(Sizes f) {
+    sizes = f;
     return *this;
   }
   // In Debug mode: values of tensor `index` must lie in [-size, size) of dimension `dim` of tensor `of`... see
@@ -295,7 +302,8 @@ class Table {
                       .writes_if = -1,
                       .check = nullptr,
                       .computes_in_result = false,
-                      .draws = false});
+                      .draws = false,
+                      .sizes = nullptr});
   }
   const Row* find(const std::string& name) const;
   const std::map<std::string, Row>& rows() const { return rows_; }
