@@ -67,19 +67,24 @@ at::Tensor& set_empty(at::Tensor& self) {
   return set_storage_offset(self, c10::Storage(make_storage(0, {}, nullptr)), 0, {0}, {});
 }
 
-at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
-                               std::optional<at::Layout> layout, std::optional<at::Device> device,
-                               std::optional<bool> pin, std::optional<at::MemoryFormat> format) {
+void check_device(std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin) {
   TORCH_CHECK(c10::layout_or_default(layout) == at::kStrided, "device tpu has strided tensors only, got layout ",
               c10::layout_or_default(layout));
   TORCH_CHECK(!c10::pinned_memory_or_default(pin), "Only dense CPU tensors can be pinned");
   TORCH_CHECK(!device || device->index() <= 0, "device tpu:", static_cast<int>(device->index()),
-              " does not exist: there is one device a process");
+              " does not exist: there is one device a process, tpu:0");
+}
+
+at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                               std::optional<at::Layout> layout, std::optional<at::Device> device,
+                               std::optional<bool> pin, std::optional<at::MemoryFormat> format) {
+  check_device(layout, device, pin);
   return empty(size, c10::dtype_or_default(dtype), format);
 }
 
 at::Tensor empty_strided_(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
-                          std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>) {
+                          std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin) {
+  check_device(layout, device, pin);
   return empty_strided(size, stride, c10::dtype_or_default(dtype));
 }
 
