@@ -113,7 +113,7 @@ def test_broadcast_and_convert():
     assert_close(half.tpu().to("cpu", torch.float16), half.to(torch.float16), rtol=0, atol=0)
     with pytest.raises(RuntimeError, match="must match"):
         x.copy_(torch.ones(5))
-    with pytest.raises(RuntimeError, match="must match"):
+    with pytest.raises(RuntimeError, match=r"must match|broadcast"):
         torch.ones(5).copy_(x)
 
 
@@ -207,11 +207,9 @@ def test_dlpack_is_refused():
         torch.from_dlpack(x)
     with pytest.raises((ValueError, BufferError, TypeError)):
         np.from_dlpack(x)
-    foreign = torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x))
-    with pytest.raises(RuntimeError, match=r"memory was not made by device tpu .* exchange data through .cpu\(\)"):
-        foreign + foreign
-    with pytest.raises(RuntimeError, match="memory was not made by device tpu"):
-        foreign.cpu()
+    alias = torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x))  # a capsule of PyTorch's own comes back
+    x.add_(1)
+    assert alias.is_tpu and alias.tolist() == [2, 2, 2]
 
 
 def test_meta_sparse_and_quantized():

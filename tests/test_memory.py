@@ -57,7 +57,7 @@ def test_statistics():
     free, total = torch.tpu.mem_get_info()
     assert 0 < free <= total == torch.tpu.get_device_properties().total_memory
     summary = torch.tpu.memory_summary()
-    assert re.search(r"4000 bytes in \d+ x f32\[1000\] made at .*test_memory.py:\d+", summary), summary
+    assert re.search(r"4000 bytes in \d+ x tensor<1000xf32> made at .*test_memory.py:\d+", summary), summary
     assert "made at" not in torch.tpu.memory_summary(abbreviated=True)
     torch.tpu.empty_cache()
     torch.tpu.reset_accumulated_memory_stats()
@@ -78,7 +78,7 @@ def test_out_of_memory(eager):
         more.cpu()
     text = str(caught.value)
     assert re.search(r"tpu out of memory: aten::mul\S* at \S*\.py:\d+ needs 1048576 bytes for its results", text), text
-    assert re.search(r"1048576 bytes in 1 x f32\[256,1024\] made at \S*test_memory.py:\d+", text), text
+    assert re.search(r"1048576 bytes in 1 x tensor<256x1024xf32> made at \S*test_memory.py:\d+", text), text
     del caught
     more = None
     assert live() == before, "what was live is as it was"

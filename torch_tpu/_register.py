@@ -2,6 +2,7 @@
 
 import atexit
 import os
+from pathlib import Path
 
 import torch
 
@@ -16,6 +17,7 @@ def register() -> None:
             f"torch_tpu {version} is built for torch {_C.torch_version}, but torch {torch.__version__} is installed: "
             f"pip install torch=={_C.torch_version}"
         )
+    _C.set_library_folders([f"{Path(package).parent}/" for package in (torch.__file__, __file__)])
     path = _plugin.find()
     _C.configure(path, _plugin.options(path))
     _C.set_memory_limit(_memory_limit())
@@ -23,6 +25,7 @@ def register() -> None:
     from torch_tpu import _printing, _sharing, device
 
     torch._register_device_module("tpu", device)
+    torch.set_autocast_dtype("tpu", torch.bfloat16)  # of this thread; others when they first use the device
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _printing.register()
     _sharing.register()

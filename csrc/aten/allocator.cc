@@ -11,18 +11,21 @@ namespace {
 
 using c10::CachingAllocator::StatType;
 
-// Addresses for data_ptr(): unique, ordered like memory so that overlap checks hold, and never readable (they are not
-// canonical on x86-64 and above user space elsewhere).
-void* next_address(size_t bytes) {
-  static std::atomic<uint64_t> next{uint64_t{1} << 56};
-  const uint64_t size = (bytes + 255) / 256 * 256 + 256;
-  return reinterpret_cast<void*>(next.fetch_add(size, std::memory_order_relaxed));
+// Addresses for data_ptr(): that of the cell, spread out so that offsets find room behind it, under a mark. Unique
+// among what is alive, and never readable (not canonical on x86-64, above user space elsewhere). What PyTorch wraps
+// anew from an address (a legacy pickle's storage, a DLPack capsule) finds its cell again.
+constexpr uint64_t kMark = uint64_t{1} << 62;
+constexpr int kCellBits = 4;  // cells are aligned so
+constexpr int kSpread = 18;
+
+void* address_of(const Cell* cell) {
+  return reinterpret_cast<void*>(kMark | reinterpret_cast<uint64_t>(cell) >> kCellBits << kSpread);
 }
 
 // What storage code of PyTorch itself calls (torch.UntypedStorage(8, device="tpu")), and torch.accelerator's memory
 // functions. Figures come from the account of the device; nothing is cached, so reserved is allocated.
 struct Allocator final : c10::DeviceAllocator {
-  at::DataPtr allocate(size_t bytes) override { return make_data_ptr(bytes, new Cell); }
+  at::DataPtr allocate(size_t) override { return make_data_ptr(new Cell); }
   at::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void*, const void*, size_t) const override {
     TORCH_CHECK(false, "device tpu: storages are copied by clone(), not by address");
@@ -72,17 +75,17 @@ c10::Allocator* allocator() {
   return allocator;
 }
 
-at::DataPtr make_data_ptr(size_t bytes, Cell* cell) {
-  return {next_address(bytes), cell, &delete_cell, at::Device(at::kPrivateUse1, 0)};
+at::DataPtr make_data_ptr(Cell* cell) {
+  return {address_of(cell), cell, &delete_cell, at::Device(at::kPrivateUse1, 0)};
 }
 
 void delete_cell(void* cell) { delete static_cast<Cell*>(cell); }
 
-void foreign_storage() {
-  TORCH_CHECK(
-      false,
-      "this tensor's memory was not made by device tpu (it came through DLPack, from_blob or a lazy clone), and "
-      "its addresses mean nothing to others: exchange data through .cpu()");
+Cell& cell_at(const void* address) {
+  const auto bits = reinterpret_cast<uint64_t>(address);
+  TORCH_CHECK((bits & kMark) != 0 && (bits & ((uint64_t{1} << kSpread) - 1)) == 0,
+              "this tensor's memory was not made by device tpu: exchange data through .cpu()");
+  return *reinterpret_cast<Cell*>((bits & ~kMark) >> kSpread << kCellBits);
 }
 
 }  // namespace tpu::aten

@@ -7,6 +7,6 @@ namespace tpu::aten {
 
 c10::Allocator* allocator();
 // Takes over `cell`.
-at::DataPtr make_data_ptr(size_t bytes, Cell* cell);
+at::DataPtr make_data_ptr(Cell* cell);
 
 }  // namespace tpu::aten

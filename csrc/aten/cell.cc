@@ -20,7 +20,7 @@ at::Tensor wrap(c10::intrusive_ptr<at::StorageImpl> storage, at::ScalarType dtyp
 
 c10::intrusive_ptr<at::StorageImpl> make_storage(size_t bytes, runtime::ValuePtr value, const hlo::Type* type) {
   auto* cell = new Cell{std::move(value), type};
-  return c10::make_intrusive<at::StorageImpl>(at::StorageImpl::use_byte_size_t(), bytes, make_data_ptr(bytes, cell),
+  return c10::make_intrusive<at::StorageImpl>(at::StorageImpl::use_byte_size_t(), bytes, make_data_ptr(cell),
                                               allocator(), /*resizable=*/true);
 }
 
@@ -98,7 +98,7 @@ void resize_storage(at::StorageImpl& storage, size_t bytes) {
     }
     made->value = resized(old.value, made->type);
   }
-  storage.set_data_ptr_noswap(make_data_ptr(bytes, made));
+  storage.set_data_ptr_noswap(make_data_ptr(made));
   storage.set_nbytes(bytes);
 }
 

@@ -14,13 +14,14 @@ struct Cell {
 };
 
 void delete_cell(void* cell);
-[[noreturn]] void foreign_storage();
+// The cell behind an address of ours.
+Cell& cell_at(const void* address);
 
 // `t` must be a tpu tensor with storage.
 inline Cell& cell_of(const at::StorageImpl& s) {
   const at::DataPtr& memory = const_cast<at::StorageImpl&>(s)._mutable_data_ptr_no_checks();
   if (memory.get_deleter() != &delete_cell) [[unlikely]]
-    foreign_storage();
+    return cell_at(memory.get());
   return *static_cast<Cell*>(memory.get_context());
 }
 inline Cell& cell_of(const at::TensorImpl& t) { return cell_of(*t.unsafe_storage().unsafeGetStorageImpl()); }

@@ -120,7 +120,11 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   if (self.is_same(src)) return self;
-  if (!src.sizes().equals(self.sizes())) (void)src.expand(self.sizes());  // throws where it does not fit
+  if (!src.sizes().equals(self.sizes())) {
+    const auto shape = at::infer_size(self.sizes(), src.sizes());  // throws where they do not match
+    TORCH_CHECK(self.sizes().equals(shape), "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
+                at::IntArrayRef(shape));
+  }
   copy_from(src, self, non_blocking);
   return self;
 }

@@ -124,6 +124,11 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
 };
 
+// There is one order of launches, and a buffer lives until those that use it have ended.
+void record_stream(at::Tensor&, c10::Stream) {}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("record_stream", TORCH_FN(record_stream)); }
+
 [[maybe_unused]] const bool hooks_registered = [] {
   at::RegisterPrivateUse1HooksInterface(new Hooks);
   return true;

@@ -32,6 +32,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.attr("torch_version") = TORCH_TPU_TORCH_VERSION;
   m.attr("version") = TORCH_TPU_VERSION;
 
+  m.def("set_library_folders", &set_library_folders);
+
   bind_device(m);
   m.def("op_names", [] {
     std::vector<std::string> names;
