@@ -5,6 +5,7 @@
 #include "aten/dtype.h"
 #include "aten/errors.h"
 #include "aten/generator.h"
+#include "aten/recorder.h"
 #include "runtime/launch.h"
 
 namespace tpu::aten {
@@ -26,10 +27,9 @@ struct Run {
 
   std::pair<uint64_t, uint64_t> bits(const Source& s) const {
     switch (s.kind) {
-      case Source::kStart: return {s.index == ~0u ? 0 : static_cast<uint64_t>(frame.starts[s.index]), 0};
       case Source::kSeed: return {seed, 0};
-      case Source::kOffset: return {offset, 0};
-      default: return frame.numbers[s.index].bits(s.travels_as);
+      case Source::kOffset: return {offset + s.index, 0};
+      default: return plan.bits(s, frame);
     }
   }
 };
@@ -202,8 +202,10 @@ void apply(const Run& run, const Values& values, torch::jit::Stack* stack, size_
       case Output::kFresh: break;
     }
     ValuePtr value = value_of(out.source, run, values);
-    return out.contiguous ? make_tensor(std::move(value), out.type, out.dtype)
-                          : make_tensor(std::move(value), out.type, out.dtype, out.sizes, out.strides, out.bytes);
+    if (out.contiguous) return make_tensor(std::move(value), out.type, out.dtype);
+    at::Tensor t = make_tensor(std::move(value), out.type, out.dtype, out.sizes, out.strides, out.bytes);
+    if (out.offset != 0) t.unsafeGetTensorImpl()->set_storage_offset(out.offset);
+    return t;
   };
   for (const int32_t length : plan.returns) {
     if (length < 0) {
@@ -255,8 +257,14 @@ void run_once(const Overload& overload, torch::jit::Stack* stack, bool* again) {
     return;
   }
   if (overload.kind != Overload::kFunctional) check_overlap(overload, arguments);
-  Run run{*plan, frame};
-  if (plan->random) std::tie(run.seed, run.offset) = draw(frame.generator, plan->random_count);
+  run_plan(*plan, frame, stack, n);
+}
+
+}  // namespace
+
+void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, size_t num_arguments) {
+  Run run{plan, frame};
+  if (plan.random) std::tie(run.seed, run.offset) = draw(frame.generator, plan.random_count);
   runtime::counters().ops_recorded.fetch_add(1, std::memory_order_relaxed);
 
   Region& region = Region::current();
@@ -266,22 +274,21 @@ void run_once(const Overload& overload, torch::jit::Stack* stack, bool* again) {
     if (other != nullptr && other != &region) check(runtime::ensure_ready(*t.cell->value));
   }
   Values values;
-  values.resize(plan->num_results);
+  values.resize(plan.num_results);
   if (region.mode() != Mode::kDefer && holds == 0) {
     launch_alone(run, values);
-    if (region.mode() == Mode::kDebug) wait_and_check(*plan, values);
+    if (region.mode() == Mode::kDebug) wait_and_check(plan, values);
   } else {
     const runtime::Line line = runtime::current_line();
     const std::lock_guard lock(region.mutex);
     c10::SmallVector<Ref, 16> results;
     record(run, region, line, results);
-    for (const uint32_t r : escaping(*plan)) values[r] = region.result(results[r].index());
+    for (const uint32_t r : escaping(plan)) values[r] = region.result(results[r].index());
   }
-  apply(run, values, stack, n);
+  if (Recorder* recorder = Recorder::active()) recorder->note(plan, frame, values, run.offset);
+  apply(run, values, stack, num_arguments);
   if (region.full()) check(region.cut());
 }
-
-}  // namespace
 
 void run(const Overload& overload, torch::jit::Stack* stack) {
   bool again = false;
@@ -322,6 +329,7 @@ ValuePtr record_one(hlo::Call call, const ValuePtr& operand, std::span<const int
   const std::lock_guard lock(region.mutex);
   std::vector<Ref> refs{region.input(*operand)};
   for (const int64_t s : starts) refs.push_back(region.scalar(start, static_cast<uint64_t>(s), 0));
+  if (Recorder* recorder = Recorder::active()) recorder->give_up();
   ValuePtr value = region.result(region.append(interned, refs, line));
   if (region.mode() != Mode::kDefer && holds == 0) check(region.cut_locked());
   return value;
@@ -355,12 +363,12 @@ ValuePtr ready_value(const at::TensorImpl& impl) {
 }
 
 void materialize(Value& value) {
+  if (Recorder* recorder = Recorder::active()) recorder->give_up();
   if (value.region() != nullptr) runtime::counters().materializations.fetch_add(1, std::memory_order_relaxed);
   check(runtime::ensure_ready(value));
 }
 
 Hold::Hold() { ++holds; }
-Hold::~Hold() noexcept(false) { --holds; }
-bool Hold::active() { return holds > 0; }
+Hold::~Hold() { --holds; }
 
 }  // namespace tpu::aten

@@ -2,11 +2,14 @@
 // counted.
 
 #include <ATen/native/CPUFallback.h>
+#include <c10/util/ScopeExit.h>
 
 #include <mutex>
-#include <set>
+#include <unordered_set>
 
+#include "aten/decompose.h"
 #include "aten/fallback.h"
+#include "aten/registration.h"
 #include "runtime/device.h"
 
 namespace tpu::aten {
@@ -21,7 +24,15 @@ Seen& seen() {
   return *seen;
 }
 
+}  // namespace
+
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  // Decompositions and functional forms may stand on the very operator: then it runs on the CPU.
+  thread_local std::unordered_set<c10::OperatorName> running;
+  if (running.insert(op.operator_name()).second) {
+    const auto done = c10::make_scope_exit([&] { running.erase(op.operator_name()); });
+    if (run_decomposed(op, stack) || run_functional(op, stack)) return;
+  }
   const std::string name = toString(op.operator_name());
   runtime::counters().cpu_fallbacks.fetch_add(1, std::memory_order_relaxed);
   bool first = false;
@@ -32,6 +43,8 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (first) TORCH_WARN("device tpu has no ", name, ": it runs on the CPU, which is slow");
   at::native::cpu_fallback(op, stack);
 }
+
+namespace {
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
 

@@ -86,7 +86,13 @@ Overload::Overload(const ops::Row* r, c10::OperatorHandle h, Kind k) : row(r), h
                           row->name, " does not fit PyTorch's schema ", schema);
     args.push_back(spec);
   }
-  for (const int i : row->also_writes) args[static_cast<size_t>(i)].written = true;
+}
+
+bool Overload::writes(size_t i, c10::ArrayRef<c10::IValue> arguments) const {
+  if (args[i].written) return true;
+  const auto& also = row->also_writes;
+  if (std::find(also.begin(), also.end(), static_cast<int>(i)) == also.end()) return false;
+  return row->writes_if < 0 || arguments[static_cast<size_t>(row->writes_if)].toBool();
 }
 
 }  // namespace tpu::aten

@@ -14,9 +14,9 @@ namespace tpu::aten {
 
 // Where an operand of a step, an output or an effect comes from.
 struct Source {
-  enum Kind : uint8_t { kTensor, kStart, kNumber, kStep, kSeed, kOffset } kind;
+  enum Kind : uint8_t { kTensor, kStart, kNumber, kConstant, kStep, kSeed, kOffset } kind;
   DType travels_as = DType::kS32;  // of numbers
-  uint32_t index = 0;              // tensor, start, number, or result of the plan's steps
+  uint32_t index = 0;  // tensor, start, number, constant, or result of the plan's steps; added to the offset
 };
 
 struct Step {
@@ -32,6 +32,7 @@ struct Output {
   at::ScalarType dtype{};
   bool contiguous = true;
   std::vector<int64_t> sizes, strides;
+  int64_t offset = 0;
   size_t bytes = 0;
   uint32_t argument = 0;  // kArgument: position on the stack
   c10::IValue constant;
@@ -54,6 +55,7 @@ struct Plan {
   std::vector<uint64_t> words;
   std::vector<Step> steps;
   std::vector<Source> sources;
+  std::vector<std::pair<uint64_t, uint64_t>> constants;
   uint32_t num_results = 0;
   std::vector<Output> outputs;   // flat: one per returned value, lists flattened
   std::vector<int32_t> returns;  // per return of the schema: -1 single, else length of a list
@@ -63,6 +65,13 @@ struct Plan {
   uint64_t random_count = 0;  // how far the generator moves
   int32_t check = -1;         // result that Debug mode looks at
   const char* check_name = nullptr;
+  // Bits of a number for this call: starts, numbers and constants.
+  std::pair<uint64_t, uint64_t> bits(const Source& s, const Frame& frame) const {
+    if (s.kind == Source::kConstant) return constants[s.index];
+    if (s.kind == Source::kNumber) return frame.numbers[s.index].bits(s.travels_as);
+    return {s.index == ~0u ? 0 : static_cast<uint64_t>(frame.starts[s.index]), 0};
+  }
+
   // Published once by whoever builds it first: [1] takes the memory of the values that the call replaces, [0] none.
   mutable std::atomic<const StandAlone*> alone[2] = {nullptr, nullptr};
 };
@@ -97,6 +106,8 @@ struct Overload {
   size_t row_args;            // arguments of the functional schema
   mutable PlanTable plans;
   Overload(const ops::Row* row, c10::OperatorHandle handle, Kind kind);
+  // Whether a call with these arguments writes argument i.
+  bool writes(size_t i, c10::ArrayRef<c10::IValue> arguments) const;
 };
 
 // Builds the plan of `frame`. `arguments` as on the stack.

@@ -108,7 +108,7 @@ class PlanBuilder {
       append_tensors(meta.arguments[i], theirs);
       for (size_t k = 0; k < ours.size(); ++k) {
         if (ours[k].device().type() != at::kPrivateUse1) continue;
-        if (overload_.args[i].written && ours[k].sizes() != theirs[k].sizes()) {
+        if (overload_.writes(i, arguments_) && ours[k].sizes() != theirs[k].sizes()) {
           plan_->resizes.emplace_back(tensor, theirs[k].sizes().vec());
         }
         ++tensor;
@@ -139,18 +139,28 @@ class PlanBuilder {
         plan_->outputs.push_back({.kind = Output::kConstant, .constant = v});
       }
     }
-    uint32_t tensor = 0;
+    // Those that are returned come first, in the order of the functional overload's returns.
+    std::vector<size_t> order;
+    for (const Output& out : plan_->outputs) {
+      if (out.kind == Output::kArgument) order.push_back(out.argument);
+    }
     for (size_t i = 0; i < arguments_.size(); ++i) {
-      std::vector<at::Tensor> ours;
-      append_tensors(arguments_[i], ours);
-      for (const at::Tensor& t : ours) {
-        if (t.device().type() != at::kPrivateUse1) continue;
-        if (overload_.args[i].written) {
-          targets_.push_back(tensor);
-          result_types_.push_back(hlo::intern({to_dtype(t.scalar_type()), t.sizes().vec()}));
-        }
-        ++tensor;
-      }
+      if (overload_.writes(i, arguments_) && std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
+    }
+    for (const size_t i : order) add_targets(i);
+  }
+
+  void add_targets(size_t argument) {
+    uint32_t tensor = 0;
+    std::vector<at::Tensor> tensors;
+    for (size_t i = 0; i < argument; ++i) append_tensors(arguments_[i], tensors);
+    for (const at::Tensor& t : tensors) tensor += t.device().type() == at::kPrivateUse1;
+    tensors.clear();
+    append_tensors(arguments_[argument], tensors);
+    for (const at::Tensor& t : tensors) {
+      if (t.device().type() != at::kPrivateUse1) continue;
+      targets_.push_back(tensor++);
+      result_types_.push_back(hlo::intern({to_dtype(t.scalar_type()), t.sizes().vec()}));
     }
   }
 
@@ -203,7 +213,7 @@ class PlanBuilder {
       const bool inexact = is_float(result) || is_complex(result);
       if (inexact && !is_float(compute_) && !is_complex(compute_)) compute_ = result;
     }
-    compute_ = opmath_of(compute_);
+    if (row_.trait.widens) compute_ = opmath_of(compute_);
   }
 
   void gather_operands() {
@@ -345,7 +355,7 @@ class PlanBuilder {
   std::unique_ptr<Plan> plan_;
 
   std::vector<const Type*> result_types_;
-  std::vector<uint32_t> targets_;  // tensors written, in the order of the schema
+  std::vector<uint32_t> targets_;  // tensors written, in the order of their results
   DType compute_ = DType::kF32;
   Call call_;
   std::vector<Source> sources_;

@@ -1,8 +1,13 @@
 #include "aten/registration.h"
 
+#include <ATen/native/Resize.h>
+
 #include <set>
 
+#include "aten/decompose.h"
 #include "aten/engine.h"
+#include "aten/fallback.h"
+#include "aten/meta.h"
 
 namespace tpu::aten {
 namespace {
@@ -27,10 +32,14 @@ struct Kernel final : c10::OperatorKernel {
   const Overload* overload;
 };
 
-const Overload* make(const ops::Row& row, const std::string& name, Overload::Kind kind) {
+std::optional<c10::OperatorHandle> find_schema(const std::string& name) {
   const size_t dot = name.find('.');
-  auto handle = c10::Dispatcher::singleton().findSchema(
+  return c10::Dispatcher::singleton().findSchema(
       {"aten::" + name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1)});
+}
+
+const Overload* make(const ops::Row& row, const std::string& name, Overload::Kind kind) {
+  auto handle = find_schema(name);
   if (!handle) return nullptr;
   return new Overload(&row, *handle, kind);  // lives as long as the registration: for ever
 }
@@ -57,11 +66,65 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     add(*row, names.in_place, Overload::kInPlace);
     add(*row, names.out, Overload::kOut);
   }
+  // PyTorch's own kernels of structured operators without a row would make three calls of one.
+  for (const Names& names : kOverloads) {
+    for (const std::string name : {names.functional, names.in_place}) {
+      if (name.empty() || ops::table().find(names.functional) != nullptr) continue;
+      const auto op = find_schema(name);
+      if (op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)) {
+        m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
+      }
+    }
+  }
   // Rows of overloads that stand in no group.
   for (const auto& [name, row] : ops::table().rows()) add(row, name, Overload::kFunctional);
 }
 
 }  // namespace
+
+bool run_functional(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  static const auto* const groups = [] {
+    auto* map = new std::map<std::string, std::string>;  // in-place and out= names to functional ones
+    for (const Names& names : kOverloads) {
+      for (const char* name : {names.in_place, names.out}) {
+        if (*name != '\0') map->emplace(name, names.functional);
+      }
+    }
+    return map;
+  }();
+  const auto group = groups->find(toString(op.operator_name()).substr(6));  // without aten::
+  if (group == groups->end()) return false;
+  const auto functional = find_schema(group->second);
+  if (!functional) return false;
+  const size_t n = op.schema().arguments().size(), inputs = functional->schema().arguments().size();
+  const std::vector<c10::IValue> arguments = torch::jit::last(*stack, n).vec();
+  std::vector<at::Tensor> targets;
+  for (size_t i = 0; i < n; ++i) {
+    const auto* alias = op.schema().arguments()[i].alias_info();
+    if (alias != nullptr && alias->isWrite()) append_tensors(arguments[i], targets);
+  }
+  torch::jit::Stack inner(arguments.begin(), arguments.begin() + static_cast<ptrdiff_t>(std::min(inputs, n)));
+  if (!run_decomposed(*functional, &inner)) {
+    if (!functional->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
+    functional->callBoxed(&inner);
+  }
+  std::vector<at::Tensor> results;
+  for (const c10::IValue& v : inner) append_tensors(v, results);
+  if (results.size() != targets.size() || op.schema().returns().size() > targets.size()) return false;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (n > inputs) at::native::resize_output(targets[i], results[i].sizes());
+    targets[i].copy_(results[i]);
+  }
+  torch::jit::drop(*stack, n);
+  for (size_t i = 0; i < op.schema().returns().size(); ++i) {
+    if (op.schema().returns()[i].type()->kind() == c10::TypeKind::ListType) {
+      stack->emplace_back(c10::List<at::Tensor>(c10::ArrayRef<at::Tensor>(targets)));
+    } else {
+      stack->emplace_back(targets[i]);
+    }
+  }
+  return true;
+}
 
 void copy_on_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   torch::jit::Stack stack{dst, src, non_blocking};

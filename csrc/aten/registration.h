@@ -5,6 +5,10 @@
 
 namespace tpu::aten {
 
+// Runs an in-place or out= overload that has no row through the functional one of its group, and writes the result;
+// false where the group has none.
+bool run_functional(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
 // dst.copy_(src) where both are tpu tensors, or src is a 0-d CPU tensor.
 void copy_on_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking);
 

@@ -1,7 +1,101 @@
+// Scaled dot-product attention as one operator, forward and backward: no mask, no score and no probability is a tensor
+// of its own. A row that may attend to nothing gives zeros.
+#include <cmath>
+
 #include "ops/families.h"
 
 namespace tpu::ops {
+namespace {
 
-void add_attention(Table&) {}
+using hlo::Reduce;
+
+// Queries, keys and values as [batch, heads of the keys, length, width]. Where several heads of queries share one of
+// keys, they stand one after the other in `length`.
+struct Attention {
+  Builder& b;
+  DType dtype;  // of the operands of products; sums and softmax are in float32 or wider
+  DType compute;
+  int64_t batch, heads, groups, queries, keys;
+  Value q, k, v, scale;
+  optional<Value> bias;
+  bool causal;
+
+  Attention(Builder& builder, Value query, Value key, Value value, optional<Value> attn_bias, bool is_causal,
+            const optional<Scalar>& factor)
+      : b(builder), dtype(query.dtype()), compute(opmath_of(dtype)), bias(std::move(attn_bias)), causal(is_causal) {
+    heads = key.dim(-3), groups = query.dim(-3) / heads, queries = query.dim(-2), keys = key.dim(-2);
+    batch = query.rank() == 4 ? query.dim(0) : 1;
+    q = grouped(query);
+    k = b.reshape(key, {batch, heads, keys, key.dim(-1)});
+    v = b.reshape(value, {batch, heads, keys, value.dim(-1)});
+    scale = factor ? b.convert(*factor, compute) : b.scalar(1 / std::sqrt(static_cast<double>(query.dim(-1))), compute);
+  }
+
+  Value grouped(Value x) const { return b.reshape(x, {batch, heads, groups * queries, x.dim(-1)}); }
+  Dims rows() const { return {batch, heads, groups * queries}; }
+  Dims scores_dims() const { return {batch, heads, groups * queries, keys}; }
+  // A value a row, beside every key.
+  Value spread(Value row) const { return b.broadcast_in_dim(row, scores_dims(), {0, 1, 2}); }
+
+  // a [.., m, x] times b [.., n, x], over x; then a [.., m, x] times b [.., x, n]; then over m.
+  Value times_transposed(Value x, Value y) const { return b.dot_general(x, y, {0, 1}, {0, 1}, {3}, {3}, compute); }
+  Value times(Value x, Value y) const { return b.dot_general(x, y, {0, 1}, {0, 1}, {3}, {2}, compute); }
+  Value transposed_times(Value x, Value y) const { return b.dot_general(x, y, {0, 1}, {0, 1}, {2}, {2}, compute); }
+
+  Value scores() const {
+    Value s = b.mul(times_transposed(q, k), scale);
+    const Dims by_head = {batch, heads * groups, queries, keys};
+    if (bias) s = b.add(s, b.reshape(b.broadcast_to(b.convert(*bias, compute), by_head), scores_dims()));
+    if (!causal) return s;
+    const Dims square = {queries, keys};
+    const Value seen = b.ge(b.iota(DType::kS32, square, 0), b.iota(DType::kS32, square, 1));
+    return b.select(b.reshape(b.broadcast_in_dim(seen, by_head, {2, 3}), scores_dims()), s, b.lowest(compute));
+  }
+  // Rows of -inf only are moved by 0.
+  Value finite(Value row) const { return b.select(b.eq(row, b.lowest(compute)), b.scalar(0, compute), row); }
+};
+
+}  // namespace
+
+void add_attention(Table& ops) {
+  ops.add("_scaled_dot_product_fused_attention_overrideable", plain,
+          [](Builder& b, const Call& call, Value query, Value key, Value value, optional<Value> bias, double,
+             bool causal, bool, optional<Scalar> scale) {
+            const Attention a(b, query, key, value, bias, causal, scale);
+            const Value s = a.scores(), most = a.finite(b.reduce(Reduce::kMax, s, {3}));
+            const Value p = b.exp(b.sub(s, a.spread(most))), total = b.reduce(Reduce::kAdd, p, {3});
+            const Value weighted = a.times(b.convert(p, a.dtype), a.v);
+            const Value safe = b.select(b.eq(total, b.scalar(0, a.compute)), b.scalar(1, a.compute), total);
+            const Value out = b.div(weighted, b.broadcast_in_dim(safe, weighted.dims(), {0, 1, 2}));
+            const Value log_sum = b.add(most, b.log(total));
+            return Values{b.reshape(out, call.results[0]->dims), b.reshape(log_sum, call.results[1]->dims),
+                          b.zeros(*call.results[2]), b.zeros(*call.results[3])};
+          });
+  ops.add("_scaled_dot_product_fused_attention_overrideable_backward", plain,
+          [](Builder& b, Value grad, Value query, Value key, Value value, optional<Value> bias, Dims, Value out,
+             Value log_sum, optional<Value>, optional<Value>, int64_t, int64_t, double, bool causal, optional<Value>,
+             optional<Value>, optional<Scalar> scale) {
+            const Attention a(b, query, key, value, bias, causal, scale);
+            const Value g = a.grouped(grad), o = a.grouped(out);
+            const Value moved = a.finite(b.convert(b.reshape(log_sum, a.rows()), a.compute));
+            const Value p = b.exp(b.sub(a.scores(), a.spread(moved)));
+            const Value dv = a.transposed_times(b.convert(p, a.dtype), g);
+            const Value along = b.reduce(Reduce::kAdd, b.mul(b.convert(g, a.compute), b.convert(o, a.compute)), {3});
+            const Value ds = b.mul(p, b.sub(a.times_transposed(g, a.v), a.spread(along)));
+            const Value scaled = b.convert(b.mul(ds, a.scale), a.dtype);
+            const Value dq = a.times(scaled, a.k), dk = a.transposed_times(scaled, a.q);
+            Values results{b.reshape(dq, query.dims()), b.reshape(dk, key.dims()), b.reshape(dv, value.dims())};
+            if (bias) {
+              const Value by_head = b.reshape(ds, {a.batch, a.heads * a.groups, a.queries, a.keys});
+              Dims summed;
+              const int64_t added = 4 - bias->rank();
+              for (int64_t d = 0; d < 4; ++d) {
+                if (d < added || (bias->dim(d - added) == 1 && by_head.dim(d) != 1)) summed.push_back(d);
+              }
+              results.push_back(b.reshape(b.reduce(Reduce::kAdd, by_head, summed), bias->dims()));
+            }
+            return results;
+          });
+}
 
 }  // namespace tpu::ops

@@ -87,12 +87,14 @@ enum class Arg : uint8_t {
 
 struct Trait {
   const char* name;
-  bool promotes = false;    // tensors and scalars are brought to the dtype that PyTorch's promotion gives, computing in
-                            // float32 for narrower floats
-  bool broadcasts = false;  // tensors are broadcast to the shape of the first result
+  bool promotes = false;              // tensors and scalars are brought to the dtype that PyTorch's promotion gives
+  bool broadcasts = false;            // tensors are broadcast to the shape of the first result
   bool commutes_with_layout = false;  // elementwise: every operand may be permuted alike
+  bool widens = true;                 // narrower floats compute in float32
 };
 inline constexpr Trait pointwise{"pointwise", true, true, true};  // TensorIterator ops
+inline constexpr Trait exact{"exact", true, true, true, false};   // pointwise, but nothing rounds: a number is
+                                                                  // rounded to the common dtype, then compared
 inline constexpr Trait broadcasting{"broadcasting", false, true, true};
 inline constexpr Trait plain{"plain"};
 
@@ -104,11 +106,14 @@ struct Row {
 
   // Options.
   std::vector<int> also_writes;     // arguments that the op writes although its schema does not say so
+  int writes_if = -1;               // a bool argument: these are written only where it is true
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
 
-  Row& writes(std::vector<int> arguments) {
+  // The lowering returns them after the results of the schema.
+  Row& writes(std::vector<int> arguments, int if_argument = -1) {
     also_writes = std::move(arguments);
+    writes_if = if_argument;
     return *this;
   }
   Row& in_result_dtype() {
@@ -249,7 +254,18 @@ struct Lowering<F, R (F::*)(Builder&, const Call&, Args...) const> {
   }
 };
 
+template <auto kFunction, typename = decltype(kFunction)>
+struct Function;
+template <auto kFunction, typename R, typename... Args>
+struct Function<kFunction, R (*)(Args...)> {
+  R operator()(Args... args) const { return kFunction(std::forward<Args>(args)...); }
+};
+
 }  // namespace detail
+
+// A function as a lowering: ops.add("elu", pointwise, lowering<elu>).
+template <auto kFunction>
+inline constexpr detail::Function<kFunction> lowering{};
 
 template <typename F>
 Row& Row::checks(F) {
@@ -267,6 +283,7 @@ class Table {
                       .args = detail::Lowering<F>::args(),
                       .emit = detail::Lowering<F>::emit,
                       .also_writes = {},
+                      .writes_if = -1,
                       .check = nullptr,
                       .computes_in_result = false});
   }

@@ -1,7 +1,41 @@
 #include "ops/families.h"
+#include "ops/reducing.h"
 
 namespace tpu::ops {
+namespace {
 
-void add_softmax(Table&) {}
+using hlo::Reduce;
+
+// x less its maximum along `dim`: what is exponentiated is at most 1.
+Value shifted(Builder& b, Value x, const Dims& dim) {
+  return b.sub(x, spread(b, b.reduce(Reduce::kMax, x, dim), x, dim));
+}
+Value sum_along(Builder& b, Value x, const Dims& dim) { return spread(b, b.reduce(Reduce::kAdd, x, dim), x, dim); }
+
+}  // namespace
+
+void add_softmax(Table& ops) {
+  ops.add("_softmax", reduction,
+          [](Builder& b, Value x, int64_t dim, bool) {
+            const Dims over = reduced_dims(x, dim);
+            const Value e = b.exp(shifted(b, x, over));
+            return b.div(e, sum_along(b, e, over));
+          })
+      .in_result_dtype();
+  ops.add("_log_softmax", reduction,
+          [](Builder& b, Value x, int64_t dim, bool) {
+            const Dims over = reduced_dims(x, dim);
+            const Value s = shifted(b, x, over);
+            return b.sub(s, spread(b, b.log(b.reduce(Reduce::kAdd, b.exp(s), over)), x, over));
+          })
+      .in_result_dtype();
+  ops.add("_softmax_backward_data", reduction, [](Builder& b, Value grad, Value y, int64_t dim, DType) {
+    const Value both = b.mul(grad, y);
+    return b.sub(both, b.mul(y, sum_along(b, both, reduced_dims(y, dim))));
+  });
+  ops.add("_log_softmax_backward_data", reduction, [](Builder& b, Value grad, Value y, int64_t dim, DType) {
+    return b.sub(grad, b.mul(b.exp(y), sum_along(b, grad, reduced_dims(y, dim))));
+  });
+}
 
 }  // namespace tpu::ops

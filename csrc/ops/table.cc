@@ -7,6 +7,7 @@ const Table& table() {
     auto* t = new Table;
     add_activation(*t);
     add_attention(*t);
+    add_class_loss(*t);
     add_comparison(*t);
     add_convolution(*t);
     add_embedding(*t);

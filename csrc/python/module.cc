@@ -5,6 +5,7 @@
 #include "aten/errors.h"
 #include "aten/meta.h"
 #include "ops/row.h"
+#include "python/decompose.h"
 #include "python/device.h"
 #include "python/line.h"
 #include "runtime/region.h"
@@ -27,6 +28,7 @@ void import_meta() {
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   aten::set_meta_importer(&import_meta);
+  register_decompose();
   register_lines();
 
   m.attr("torch_version") = TORCH_TPU_TORCH_VERSION;

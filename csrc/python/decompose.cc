@@ -1,0 +1,59 @@
+#include "python/decompose.h"
+
+#include <torch/csrc/jit/python/pybind_utils.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "aten/decompose.h"
+
+namespace py = pybind11;
+
+namespace tpu::python {
+namespace {
+
+// torch_tpu._decompose.find(name, overload) -> a callable or None
+py::object find(const c10::OperatorName& name) {
+  static py::handle finder;  // never released: threads may ask while the interpreter ends
+  if (!finder) finder = py::object(py::module_::import("torch_tpu._decompose").attr("find")).release();
+  return finder(name.name, name.overload_name);
+}
+
+bool decompose(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const py::gil_scoped_acquire gil;
+  const py::object function = find(op.operator_name());
+  if (function.is_none()) return false;
+  const auto& schema = op.schema();
+  py::list positional;
+  py::dict named;
+  for (size_t i = 0; i < stack->size(); ++i) {
+    py::object v = torch::jit::toPyObject((*stack)[i]);
+    const c10::Argument& argument = schema.arguments()[i];
+    if (argument.kwarg_only()) {
+      named[argument.name().c_str()] = std::move(v);
+    } else {
+      positional.append(std::move(v));
+    }
+  }
+  const py::object result = function(*positional, **named);
+  if (result.ptr() == Py_NotImplemented) return false;
+  stack->clear();
+  const auto& returns = schema.returns();
+  if (returns.size() == 1) {
+    stack->push_back(torch::jit::toIValue(result, returns[0].type()));
+  } else {
+    const auto parts = py::cast<py::sequence>(result);
+    for (size_t i = 0; i < returns.size(); ++i) {
+      // A decomposition gives None where the operator gives an undefined tensor.
+      const py::object part = parts[i];
+      stack->push_back(part.is_none() && returns[i].type()->kind() == c10::TypeKind::TensorType
+                           ? c10::IValue(at::Tensor())
+                           : torch::jit::toIValue(part, returns[i].type()));
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void register_decompose() { aten::set_decompose(&decompose); }
+
+}  // namespace tpu::python
