@@ -50,6 +50,7 @@ class PlanBuilder {
   std::unique_ptr<Plan> build() {
     plan_->words.assign(frame_.words.begin(), frame_.words.end());
     const MetaResult meta = row_.result_like.empty() ? run_meta(overload_.handle, arguments_) : results_like();
+    if (row_.trait.one_dtype) check_dtypes();
     if (find_resizes(meta)) return std::move(plan_);
     find_results(meta);
     choose_compute();
@@ -114,6 +115,16 @@ class PlanBuilder {
       meta.returns.emplace_back(at::empty(like.sizes(), like.options().device(at::kMeta)));
     }
     return meta;
+  }
+
+  void check_dtypes() const {
+    std::vector<at::Tensor> tensors;
+    for (size_t i = 0; i < overload_.row_args; ++i) append_tensors(arguments_[i], tensors);
+    for (const at::Tensor& t : tensors) {
+      TORCH_CHECK(t.scalar_type() == tensors[0].scalar_type(), overload_.handle.schema().name(),
+                  ": expected all tensors to have the same dtype, but got: ", tensors[0].scalar_type(),
+                  " != ", t.scalar_type());
+    }
   }
 
   // out= tensors that the meta function resized: then the plan only does that.

@@ -98,12 +98,14 @@ struct Trait {
   bool broadcasts = false;            // tensors are broadcast to the shape of the first result
   bool commutes_with_layout = false;  // elementwise: every operand may be permuted alike
   bool widens = true;                 // narrower floats compute in float32
+  bool one_dtype = false;             // tensors of different dtypes are an error that no meta function finds
 };
 inline constexpr Trait pointwise{"pointwise", true, true, true};  // TensorIterator ops
 inline constexpr Trait exact{"exact", true, true, true, false};   // pointwise, but nothing rounds: a number is
                                                                   // rounded to the common dtype, then compared
 inline constexpr Trait broadcasting{"broadcasting", false, true, true};
 inline constexpr Trait plain{"plain"};
+inline constexpr Trait contraction{.name = "contraction", .one_dtype = true};
 
 using Sizes = Dims (*)(std::span<const double> numbers);
 
