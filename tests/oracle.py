@@ -67,6 +67,28 @@ def check_grad(fn: Callable[..., Any], *inputs: Any, **how: Any) -> None:
     check(run, *inputs, **how)
 
 
+def check_rounded(fn: Callable[..., Any], *inputs: Any, ulps: float = 1.0) -> None:
+    """``fn`` of float16 or bfloat16 inputs, and its gradients, are those of float64 rounded: computed wide, rounded once.
+
+    PyTorch's own kernels on CPU often round in between, so they are no measure.
+    """
+
+    def run(device: str, dtype: torch.dtype | None) -> tuple[list[torch.Tensor], tuple[torch.Tensor, ...]]:
+        args = place(inputs, device)
+        if dtype is not None:
+            args = tree_map_only(torch.Tensor, lambda t: t.detach().to(dtype).requires_grad_(t.requires_grad), args)
+        outs = [t for t in tree_leaves(fn(*args)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        leaves = [t for t in tree_leaves(args) if isinstance(t, torch.Tensor) and t.requires_grad]
+        seeds = [torch.linspace(-1, 2, t.numel()).bfloat16().to(t.dtype).reshape(t.shape).to(t.device) for t in outs]
+        return outs, torch.autograd.grad(outs, leaves, seeds) if leaves else ()
+
+    got, want = run("tpu", None), run("cpu", torch.float64)
+    for mine, exact in zip(tree_leaves(got), tree_leaves(want), strict=True):
+        eps = torch.finfo(mine.dtype).eps
+        scale = exact.abs().max().item() if exact.numel() else 0.0
+        assert_close(mine.cpu().double(), exact, rtol=ulps * eps, atol=scale * 2e-6)
+
+
 @contextmanager
 def launches() -> Iterator[Callable[[], int]]:
     """Counts launches since the block began."""

@@ -51,6 +51,15 @@ struct Attention {
     const Value seen = b.ge(b.iota(DType::kS32, square, 0), b.iota(DType::kS32, square, 1));
     return b.select(b.reshape(b.broadcast_in_dim(seen, by_head, {2, 3}), scores_dims()), s, b.lowest(compute));
   }
+  struct Softmax {
+    Builder& b;
+    Value most, weights, total;  // weights: not yet divided by their total
+    Value log_sum() const { return b.add(most, b.log(total)); }
+  };
+  Softmax softmax(Value s) const {
+    const Value most = finite(b.reduce(Reduce::kMax, s, {3})), weights = b.exp(b.sub(s, spread(most)));
+    return {b, most, weights, b.reduce(Reduce::kAdd, weights, {3})};
+  }
   // Rows of -inf only are moved by 0.
   Value finite(Value row) const { return b.select(b.eq(row, b.lowest(compute)), b.scalar(0, compute), row); }
 };
@@ -58,17 +67,15 @@ struct Attention {
 }  // namespace
 
 void add_attention(Table& ops) {
-  ops.add("_scaled_dot_product_fused_attention_overrideable", plain,
+  ops.add("_scaled_dot_product_fused_attention_overrideable", contraction,
           [](Builder& b, const Call& call, Value query, Value key, Value value, optional<Value> bias, double,
              bool causal, bool, optional<Scalar> scale) {
             const Attention a(b, query, key, value, bias, causal, scale);
-            const Value s = a.scores(), most = a.finite(b.reduce(Reduce::kMax, s, {3}));
-            const Value p = b.exp(b.sub(s, a.spread(most))), total = b.reduce(Reduce::kAdd, p, {3});
-            const Value weighted = a.times(b.convert(p, a.dtype), a.v);
-            const Value safe = b.select(b.eq(total, b.scalar(0, a.compute)), b.scalar(1, a.compute), total);
+            const Attention::Softmax s = a.softmax(a.scores());
+            const Value weighted = a.times(b.convert(s.weights, a.dtype), a.v);
+            const Value safe = b.select(b.eq(s.total, b.scalar(0, a.compute)), b.scalar(1, a.compute), s.total);
             const Value out = b.div(weighted, b.broadcast_in_dim(safe, weighted.dims(), {0, 1, 2}));
-            const Value log_sum = b.add(most, b.log(total));
-            return Values{b.reshape(out, call.results[0]->dims), b.reshape(log_sum, call.results[1]->dims),
+            return Values{b.reshape(out, call.results[0]->dims), b.reshape(s.log_sum(), call.results[1]->dims),
                           b.zeros(*call.results[2]), b.zeros(*call.results[3])};
           });
   ops.add("_scaled_dot_product_fused_attention_overrideable_backward", plain,
@@ -77,8 +84,10 @@ void add_attention(Table& ops) {
              optional<Value>, optional<Scalar> scale) {
             const Attention a(b, query, key, value, bias, causal, scale);
             const Value g = a.grouped(grad), o = a.grouped(out);
-            const Value moved = a.finite(b.convert(b.reshape(log_sum, a.rows()), a.compute));
-            const Value p = b.exp(b.sub(a.scores(), a.spread(moved)));
+            const Value s = a.scores();
+            // PyTorch keeps log_sum in float32.
+            const Value sums = a.compute == DType::kF64 ? a.softmax(s).log_sum() : b.reshape(log_sum, a.rows());
+            const Value p = b.exp(b.sub(s, a.spread(a.finite(sums))));
             const Value dv = a.transposed_times(b.convert(p, a.dtype), g);
             const Value along = b.reduce(Reduce::kAdd, b.mul(b.convert(g, a.compute), b.convert(o, a.compute)), {3});
             const Value ds = b.mul(p, b.sub(a.times_transposed(g, a.v), a.spread(along)));

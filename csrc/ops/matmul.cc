@@ -29,40 +29,58 @@ Value blend(Builder& b, const Call& call, Value self, Value product, Scalar beta
 
 void add_matmul(Table& ops) {
   const auto product = [](Builder& b, Value x, Value y) { return matmul(b, x, y); };
-  ops.add("mm", plain, product);
-  ops.add("bmm", plain, product);
+  ops.add("mm", contraction, product);
+  ops.add("bmm", contraction, product);
   const auto product_as = [](Builder& b, Value x, Value y, DType) { return matmul(b, x, y); };
-  ops.add("mm.dtype", plain, product_as);
-  ops.add("bmm.dtype", plain, product_as);
+  ops.add("mm.dtype", contraction, product_as);
+  ops.add("bmm.dtype", contraction, product_as);
 
   const auto add_product = [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
     return blend(b, call, self, matmul(b, x, y), beta, alpha);
   };
-  ops.add("addmm", plain, add_product);
-  ops.add("baddbmm", plain, add_product);
+  ops.add("addmm", contraction, add_product);
+  ops.add("baddbmm", contraction, add_product);
   const auto add_product_as = [](Builder& b, const Call& call, Value self, Value x, Value y, DType, Scalar beta,
                                  Scalar alpha) { return blend(b, call, self, matmul(b, x, y), beta, alpha); };
-  ops.add("addmm.dtype", plain, add_product_as);
-  ops.add("baddbmm.dtype", plain, add_product_as);
-  ops.add("addbmm", plain, [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
-    return blend(b, call, self, b.dot_general(x, y, {}, {}, {0, 2}, {0, 1}, sums_in(x)), beta, alpha);
-  });
-  ops.add("_addmm_activation", plain,
+  ops.add("addmm.dtype", contraction, add_product_as);
+  ops.add("baddbmm.dtype", contraction, add_product_as);
+  ops.add("addbmm", contraction,
+          [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
+            return blend(b, call, self, b.dot_general(x, y, {}, {}, {0, 2}, {0, 1}, sums_in(x)), beta, alpha);
+          });
+  ops.add("_addmm_activation", contraction,
           [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha, bool use_gelu) {
             const DType dtype = call.results[0]->dtype;
             const Value sum = b.convert(blend(b, call, self, matmul(b, x, y), beta, alpha), dtype);
             return use_gelu ? gelu(b, b.convert(sum, call.compute)) : b.max(sum, b.scalar(0, dtype));
           });
 
-  ops.add("mv", plain, [](Builder& b, Value x, Value y) { return b.dot_general(x, y, {}, {}, {1}, {0}, sums_in(x)); });
-  ops.add("addmv", plain, [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
-    return blend(b, call, self, b.dot_general(x, y, {}, {}, {1}, {0}, sums_in(x)), beta, alpha);
-  });
-  ops.add("dot", plain, [](Builder& b, Value x, Value y) { return b.dot_general(x, y, {}, {}, {0}, {0}, sums_in(x)); });
-  ops.add("vdot", plain, [](Builder& b, Value x, Value y) {
+  ops.add("mv", contraction,
+          [](Builder& b, Value x, Value y) { return b.dot_general(x, y, {}, {}, {1}, {0}, sums_in(x)); });
+  ops.add("addmv", contraction,
+          [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
+            return blend(b, call, self, b.dot_general(x, y, {}, {}, {1}, {0}, sums_in(x)), beta, alpha);
+          });
+  ops.add("dot", contraction,
+          [](Builder& b, Value x, Value y) { return b.dot_general(x, y, {}, {}, {0}, {0}, sums_in(x)); });
+  ops.add("vdot", contraction, [](Builder& b, Value x, Value y) {
     if (is_complex(x.dtype())) x = b.complex(b.real(x), b.neg(b.imag(x)));
     return b.dot_general(x, y, {}, {}, {0}, {0}, sums_in(x));
   });
+  // The sum over `summed` of i1 * i2 * i3, each with dimensions of size 1 put in: what bilinear layers are made of.
+  ops.add("_trilinear", contraction,
+          [](Builder& b, Value x, Value y, Value z, Dims expand_x, Dims expand_y, Dims expand_z, Dims summed, int64_t) {
+            const Dims* const expand[] = {&expand_x, &expand_y, &expand_z};
+            Value factors[] = {x, y, z};
+            Dims dims;
+            for (int i = 0; i < 3; ++i) {
+              factors[i] = b.convert(b.expand_dims(factors[i], *expand[i]), sums_in(x));
+              dims.resize(factors[i].dims().size(), 1);
+              for (size_t d = 0; d < dims.size(); ++d) dims[d] = dims[d] == 1 ? factors[i].dims()[d] : dims[d];
+            }
+            for (Value& factor : factors) factor = b.broadcast_to(factor, dims);
+            return b.reduce(hlo::Reduce::kAdd, b.mul(b.mul(factors[0], factors[1]), factors[2]), summed);
+          });
   ops.add("addr", promoting, [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
     const Dims& dims = call.results[0]->dims;
     const Value product = b.mul(b.broadcast_in_dim(x, dims, {0}), b.broadcast_in_dim(y, dims, {1}));

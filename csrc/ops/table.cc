@@ -11,11 +11,14 @@ const Table& table() {
     add_class_loss(*t);
     add_comparison(*t);
     add_convolution(*t);
+    add_distance(*t);
     add_embedding(*t);
     add_factory(*t);
+    add_fourier(*t);
     add_index(*t);
     add_joining(*t);
     add_linalg(*t);
+    add_linear_solve(*t);
     add_loss(*t);
     add_matmul(*t);
     add_normalization(*t);
