@@ -227,6 +227,13 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
           if (v.isBool()) frame.words.push_back(word(kStatic, 3));
         }
         break;
+      case ops::Arg::kPosition:
+        if (v.isNone()) {
+          frame.words.push_back(word(kNone));
+        } else {
+          add_number(NumberArg::of(v.toScalar()), false, frame);
+        }
+        break;
       case ops::Arg::kRandom:
         frame.words.push_back(word(kGenerator));
         if (!v.isNone()) frame.generator = v.toGenerator().unsafeGetGeneratorImpl();
@@ -234,6 +241,7 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
       case ops::Arg::kStatic:
       case ops::Arg::kDType:
       case ops::Arg::kIgnore: read_static(v, frame); break;
+      case ops::Arg::kDrawn: break;
     }
   }
   if (overload.row->sizes != nullptr) add_sizes(overload, arguments, frame);
