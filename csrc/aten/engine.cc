@@ -159,8 +159,10 @@ void launch_alone(const Run& run, Values& values) {
     words.append(parts, parts + n);
   }
   c10::SmallVector<Value*, 8> outputs;
+  const runtime::Line line = runtime::current_line();
   for (size_t i = 0; i < alone->outputs.size(); ++i) {
     values[alone->outputs[i]] = ValuePtr::make(alone->program->output_types[i]);
+    values[alone->outputs[i]]->line = line;
     outputs.push_back(values[alone->outputs[i]].get());
   }
   check(runtime::launch(*check(runtime::Device::get()), *alone->program, {parameters.data(), parameters.size()},
