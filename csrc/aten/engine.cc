@@ -61,22 +61,6 @@ void record(const Run& run, Region& region, runtime::Line line, c10::SmallVector
 // Values that the plan hands out, by plan result.
 using Values = c10::SmallVector<ValuePtr, 8>;
 
-// Results that outlive the call, in order, without repeats.
-c10::SmallVector<uint32_t, 8> escaping(const Plan& plan) {
-  c10::SmallVector<uint32_t, 8> found;
-  const auto add = [&](const Source& s) {
-    if (s.kind == Source::kStep && std::find(found.begin(), found.end(), s.index) == found.end())
-      found.push_back(s.index);
-  };
-  for (const Output& out : plan.outputs) {
-    if (out.kind == Output::kFresh) add(out.source);
-  }
-  // A later effect on the same cell overtakes an earlier one.
-  for (const Effect& e : plan.effects) add(e.source);
-  if (plan.check >= 0) add({Source::kStep, {}, static_cast<uint32_t>(plan.check)});
-  return found;
-}
-
 bool replaces(const Plan& plan, const Frame& frame, const Cell* cell) {
   return std::any_of(plan.effects.begin(), plan.effects.end(),
                      [&](const Effect& e) { return frame.tensors[e.tensor].cell == cell; });
@@ -91,7 +75,7 @@ const StandAlone* stand_alone(const Run& run, bool gives) {
   record(run, scratch, line, results);
   auto alone = std::make_unique<StandAlone>();
   std::vector<uint32_t> live;
-  for (const uint32_t r : escaping(run.plan)) {
+  for (const uint32_t r : run.plan.escaping) {
     alone->outputs.push_back(r);
     live.push_back(results[r].index());
   }
@@ -281,7 +265,7 @@ void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, si
     const std::lock_guard lock(region.mutex);
     c10::SmallVector<Ref, 16> results;
     record(run, region, line, results);
-    for (const uint32_t r : escaping(plan)) values[r] = region.result(results[r].index());
+    for (const uint32_t r : plan.escaping) values[r] = region.result(results[r].index());
   }
   if (Recorder* recorder = Recorder::active()) recorder->note(plan, frame, values, run.offset);
   apply(run, values, stack, num_arguments);

@@ -8,6 +8,7 @@
 #include "aten/decompose.h"
 #include "aten/engine.h"
 #include "aten/fallback.h"
+#include "aten/foreach.h"
 #include "aten/meta.h"
 
 namespace tpu::aten {
@@ -55,6 +56,9 @@ bool is_composite(const Overload& overload) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   std::set<std::string> done;
+  const auto register_kernel = [&](const std::string& name, const Overload* overload) {
+    m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
+  };
   const auto add = [&](const ops::Row& row, const std::string& name, Overload::Kind kind) {
     if (name.empty() || !done.insert(name).second) return;
     const Overload* overload = make(row, name, kind);
@@ -64,7 +68,17 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
       own->second = overload;
       return;
     }
-    m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
+    register_kernel(name, overload);
+  };
+  const auto add_each = [&](const Names& names) {
+    const ops::Row* row = row_of_each(names.functional);
+    if (row == nullptr) return;
+    const std::pair<const char*, Overload::Kind> kinds[] = {
+        {names.functional, Overload::kFunctional}, {names.in_place, Overload::kInPlace}, {names.out, Overload::kOut}};
+    for (const auto& [name, kind] : kinds) {
+      if (*name == '\0') continue;
+      if (const Overload* overload = make_each(*row, find_schema(name).value(), kind)) register_kernel(name, overload);
+    }
   };
   for (const Names& names : kOverloads) {
     const ops::Row* row = ops::table().find(names.functional);
@@ -73,6 +87,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     add(*row, names.in_place, Overload::kInPlace);
     add(*row, names.out, Overload::kOut);
   }
+  for (const Names& names : kOverloads) add_each(names);
+  for (const char* name : {"_foreach_pow.ScalarAndTensor"}) add_each({name, "", ""});  // stands in no group
   // PyTorch's own kernels of structured operators without a row would make three calls of one.
   for (const Names& names : kOverloads) {
     for (const std::string name : {names.functional, names.in_place}) {

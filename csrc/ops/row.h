@@ -85,7 +85,8 @@ enum class Arg : uint8_t {
   kDType,
   kRandom,
   kIgnore,
-  kDrawn,  // stands for no argument: see Row::draws
+  kDrawn,    // stands for no argument: see Row::draws
+  kNumbers,  // of a _foreach_ overload: a number, or a list of them, always at run time
 };
 
 struct Trait {
@@ -115,6 +116,7 @@ struct Row {
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
   bool draws = false;               // its last parameter is Drawn
+  optional<DType> numbers;          // dtype of Scalars in a row that does not promote; none: the first result's
   Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
 
   // The lowering returns them after the results of the schema.
@@ -125,6 +127,10 @@ struct Row {
   }
   Row& in_result_dtype() {
     computes_in_result = true;
+    return *this;
+  }
+  Row& numbers_in(DType dtype) {
+    numbers = dtype;
     return *this;
   }
   Row& sized_by(Sizes f) {
@@ -303,6 +309,7 @@ class Table {
                       .check = nullptr,
                       .computes_in_result = false,
                       .draws = false,
+                      .numbers = {},
                       .sizes = nullptr});
   }
   const Row* find(const std::string& name) const;
