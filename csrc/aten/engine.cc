@@ -123,7 +123,9 @@ void launch_alone(const Run& run, Values& values) {
   // A value that is replaced, and that nothing else holds, gives its memory to the launch.
   const auto last = [&](const TensorArg& t) { return t.cell->value && t.cell->value->references() == 1; };
   bool gives = false;
-  for (const Effect& e : run.plan.effects) gives = gives || last(run.frame.tensors[e.tensor]);
+  // After a failed check the old value must still be there.
+  const bool may_give = run.plan.check < 0;
+  for (const Effect& e : run.plan.effects) gives = gives || (may_give && last(run.frame.tensors[e.tensor]));
   const StandAlone* alone = run.plan.alone[gives].load(std::memory_order_acquire);
   if (alone == nullptr) alone = stand_alone(run, gives);
   if (alone->program == nullptr) return;
@@ -141,8 +143,10 @@ void launch_alone(const Run& run, Values& values) {
     words.append(parts, parts + n);
   }
   c10::SmallVector<Value*, 8> outputs;
+  const runtime::Line line = runtime::current_line();
   for (size_t i = 0; i < alone->outputs.size(); ++i) {
     values[alone->outputs[i]] = ValuePtr::make(alone->program->output_types[i]);
+    values[alone->outputs[i]]->line = line;
     outputs.push_back(values[alone->outputs[i]].get());
   }
   check(runtime::launch(*check(runtime::Device::get()), *alone->program, {parameters.data(), parameters.size()},
@@ -203,18 +207,30 @@ void apply(const Run& run, const Values& values, torch::jit::Stack* stack, size_
 }
 
 // PyTorch's rules on memory that is written: the meta functions do not see real addresses.
+void check_overlap(const at::Tensor& target, const c10::IValue& v) {
+  if (!v.isTensor()) return;
+  const at::Tensor& other = v.toTensor();
+  if (!other.defined() || other.unsafeGetTensorImpl() == target.unsafeGetTensorImpl() || !other.has_storage() ||
+      !other.storage().is_alias_of(target.storage())) {
+    return;
+  }
+  at::assert_no_partial_overlap(target, other);
+}
+
 void check_overlap(const Overload& overload, c10::ArrayRef<c10::IValue> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!overload.args[i].written || !arguments[i].isTensor()) continue;
-    const at::Tensor& target = arguments[i].toTensor();
+    if (!overload.args[i].written) continue;
     for (size_t k = 0; k < arguments.size(); ++k) {
-      if (k == i || !arguments[k].isTensor()) continue;
-      const at::Tensor& other = arguments[k].toTensor();
-      if (!other.defined() || other.unsafeGetTensorImpl() == target.unsafeGetTensorImpl() || !other.has_storage() ||
-          !other.storage().is_alias_of(target.storage())) {
-        continue;
+      if (k == i) continue;
+      if (arguments[i].isTensor()) {
+        check_overlap(arguments[i].toTensor(), arguments[k]);
+      } else if (overload.each && arguments[i].isTensorList()) {
+        const auto targets = arguments[i].toListRef();
+        const bool list = overload.args[k].list;
+        for (size_t n = 0; n < targets.size(); ++n) {
+          check_overlap(targets[n].toTensor(), list ? arguments[k].toListRef()[n] : arguments[k]);
+        }
       }
-      at::assert_no_partial_overlap(target, other);
     }
   }
 }
@@ -317,7 +333,56 @@ ValuePtr record_one(hlo::Call call, const ValuePtr& operand, std::span<const int
   return value;
 }
 
+hlo::Values emit_undefined(hlo::Builder& b, const hlo::Call& call, std::span<const hlo::Value>) {
+  return {b.zeros(*call.results[0])};
+}
+
 }  // namespace
+
+std::vector<at::Tensor> record(hlo::Call call, const std::vector<at::Tensor>& operands) {
+  Frame frame;
+  for (const at::Tensor& t : operands) {
+    read_tensor(*t.unsafeGetTensorImpl(), frame);
+    call.operands.push_back(hlo::intern({to_dtype(t.scalar_type()), t.sizes().vec()}));
+  }
+  Region& region = Region::current();
+  for (const TensorArg& t : frame.tensors) {
+    const Region* other = t.cell->value ? t.cell->value->region() : nullptr;
+    if (other != nullptr && other != &region) check(runtime::ensure_ready(*t.cell->value));
+  }
+  const hlo::Call* interned = hlo::intern(std::move(call));
+  const std::lock_guard lock(region.mutex);
+  const auto append = [&](const hlo::Call* what, std::span<const Ref> refs) {
+    return Ref(Ref::kResult, region.append(what, refs));
+  };
+  std::vector<Ref> refs;
+  for (const TensorArg& t : frame.tensors) {
+    if (!t.cell->value) {
+      hlo::Call zeros;
+      zeros.name = "view.undefined";
+      zeros.emit = emit_undefined;
+      zeros.results = {t.cell->type};
+      refs.push_back(append(hlo::intern(std::move(zeros)), {}));
+    } else {
+      refs.push_back(region.input(*t.cell->value));
+    }
+    if (t.view == nullptr) continue;
+    std::vector<Ref> parts{refs.back()};
+    for (int i = 0; i < t.view->num_starts; ++i) {
+      const int64_t start = frame.starts[t.first_start + static_cast<uint32_t>(i)];
+      parts.push_back(region.scalar(t.view->start_dtype, static_cast<uint64_t>(start), 0));
+    }
+    refs.back() = append(t.view->read, parts);
+  }
+  const uint32_t result = region.append(interned, refs);
+  std::vector<at::Tensor> tensors;
+  for (uint32_t r = 0; r < interned->results.size(); ++r) {
+    const hlo::Type* type = interned->results[r];
+    tensors.push_back(make_tensor(region.result(result + r), type, to_scalar_type(type->dtype)));
+  }
+  if (region.mode() != Mode::kDefer && holds == 0) check(region.cut_locked());
+  return tensors;
+}
 
 ValuePtr resized(const ValuePtr& value, const hlo::Type* type) {
   hlo::Call call;

@@ -267,6 +267,13 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
         for (const c10::IValue& e : v.toListRef()) add(e);
         break;
       }
+      case ops::Arg::kPosition:
+        if (v.isNone()) {
+          frame.words.push_back(word(kNone));
+        } else {
+          add_number(NumberArg::of(v.toScalar()), false, frame);
+        }
+        break;
       case ops::Arg::kRandom:
         frame.words.push_back(word(kGenerator));
         if (!v.isNone()) frame.generator = v.toGenerator().unsafeGetGeneratorImpl();

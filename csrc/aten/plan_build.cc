@@ -46,7 +46,7 @@ class PlanBuilder {
 
   std::unique_ptr<Plan> build() {
     plan_->words.assign(frame_.words.begin(), frame_.words.end());
-    const MetaResult meta = run_meta(overload_.handle, arguments_);
+    const MetaResult meta = row_.result_like.empty() ? run_meta(overload_.handle, arguments_) : results_like();
     if (find_resizes(meta)) return std::move(plan_);
     find_results(meta);
     const std::vector<Part> parts = overload_.each ? split_each(overload_, arguments_) : whole();
@@ -98,6 +98,23 @@ class PlanBuilder {
   }
 
   // --- PyTorch's word ---------------------------------------------------------------------------------------------
+  // What a meta function would have said, had PyTorch one.
+  MetaResult results_like() const {
+    MetaResult meta;
+    meta.arguments = arguments_.vec();
+    size_t written = 0;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (!overload_.args[i].written) continue;
+      const at::Tensor like = arguments_[static_cast<size_t>(row_.result_like[written++])].toTensor();
+      meta.arguments[i] = at::empty(like.sizes(), like.options().device(at::kMeta));
+    }
+    for (const int i : row_.result_like) {
+      const at::Tensor like = arguments_[static_cast<size_t>(i)].toTensor();
+      meta.returns.emplace_back(at::empty(like.sizes(), like.options().device(at::kMeta)));
+    }
+    return meta;
+  }
+
   // out= tensors that the meta function resized: then the plan only does that.
   bool find_resizes(const MetaResult& meta) {
     uint32_t tensor = 0;
@@ -128,7 +145,7 @@ class PlanBuilder {
       const c10::IValue& v = meta.returns[i];
       if (v.isTensor()) {
         plan_->returns.push_back(-1);
-        add_fresh(v.toTensor());
+        add_fresh(i == 0 ? in_format(v.toTensor()) : v.toTensor());
       } else if (v.isTensorList()) {
         const auto list = v.toTensorVector();
         plan_->returns.push_back(static_cast<int32_t>(list.size()));
@@ -171,6 +188,15 @@ class PlanBuilder {
       if (info != nullptr && info->beforeSets() == alias.beforeSets()) return i;
     }
     TORCH_INTERNAL_ASSERT(false, overload_.handle.schema(), ": a return aliases no argument");
+  }
+
+  at::Tensor in_format(const at::Tensor& meta) const {
+    for (const int i : row_.format_of) {
+      const c10::IValue& v = arguments_[static_cast<size_t>(i)];
+      const auto format = v.isTensor() ? v.toTensor().suggest_memory_format() : at::MemoryFormat::Contiguous;
+      if (format != at::MemoryFormat::Contiguous) return at::empty(meta.sizes(), meta.options().memory_format(format));
+    }
+    return meta;
   }
 
   void add_fresh(const at::Tensor& meta) {
@@ -300,6 +326,11 @@ class PlanBuilder {
         }
         case ops::Arg::kNumbers:
           operand({Source::kNumber, runtime::word_dtype(compute_), number++}, {compute_, {}});
+          break;
+        case ops::Arg::kPosition:
+          if (v.isNone()) break;
+          operand({Source::kNumber, DType::kS64, number++}, {DType::kS64, {}});
+          attr = int64_t{1};
           break;
         case ops::Arg::kRandom: draw(); break;
         case ops::Arg::kStatic: attr = to_attr(v); break;

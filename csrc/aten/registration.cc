@@ -6,6 +6,7 @@
 #include <set>
 
 #include "aten/decompose.h"
+#include "aten/dynamic.h"
 #include "aten/engine.h"
 #include "aten/fallback.h"
 #include "aten/foreach.h"
@@ -54,6 +55,26 @@ bool is_composite(const Overload& overload) {
   return overload.handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
+// Overloads with a step of their own before the engine.
+struct Special final : c10::OperatorKernel {
+  using Run = void (*)(const Overload&, torch::jit::Stack*);
+  Special(const Overload* o, Run r) : overload(o), own(r) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) const {
+    own(*overload, stack);
+  }
+  const Overload* overload;
+  Run own;
+};
+
+const std::map<std::string, Special::Run> kSpecial = {
+    {"_index_put_impl", &run_index_put},       {"_index_put_impl.out", &run_index_put},
+    {"_index_put_impl_", &run_index_put},      {"_unsafe_index.Tensor", &run_index},
+    {"_unsafe_index.Tensor_out", &run_index},  {"_unsafe_index_put", &run_index_put},
+    {"_unsafe_index_put.out", &run_index_put}, {"index.Tensor", &run_index},
+    {"index.Tensor_out", &run_index},          {"index_put", &run_index_put},
+    {"index_put.out", &run_index_put},         {"index_put_", &run_index_put},
+};
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   std::set<std::string> done;
   const auto register_kernel = [&](const std::string& name, const Overload* overload) {
@@ -66,9 +87,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     if (is_composite(*overload)) return;
     if (const auto own = wrapped.find(name); own != wrapped.end()) {
       own->second = overload;
-      return;
+    } else if (const auto special = kSpecial.find(name); special != kSpecial.end()) {
+      m.impl(name.c_str(),
+             torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Special>(overload, special->second)));
+    } else {
+      register_kernel(name, overload);
     }
-    register_kernel(name, overload);
   };
   const auto add_each = [&](const Names& names) {
     const ops::Row* row = row_of_each(names.functional);

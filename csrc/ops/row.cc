@@ -109,6 +109,15 @@ std::optional<Scalar> ArgOf<std::optional<Scalar>>::get(Unpacker& u) {
   }
   return ArgOf<Scalar>::get(u);
 }
+// As tensors: monostate where absent.
+Position ArgOf<Position>::get(Unpacker& u) {
+  u.attribute();
+  return Position{u.operands[u.next_operand++]};
+}
+std::optional<Position> ArgOf<std::optional<Position>>::get(Unpacker& u) {
+  if (absent(u.attribute())) return std::nullopt;
+  return Position{u.operands[u.next_operand++]};
+}
 Random ArgOf<Random>::get(Unpacker& u) {
   u.attribute();
   const Value seed = u.operands[u.next_operand++], offset = u.operands[u.next_operand++];
