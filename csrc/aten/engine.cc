@@ -139,7 +139,9 @@ void launch_alone(const Run& run, Values& values) {
   // A value that is replaced, and that nothing else holds, gives its memory to the launch.
   const auto last = [&](const TensorArg& t) { return t.cell->value && t.cell->value->references() == 1; };
   bool gives = false;
-  for (const Effect& e : run.plan.effects) gives = gives || last(run.frame.tensors[e.tensor]);
+  // After a failed check the old value must still be there.
+  const bool may_give = run.plan.check < 0;
+  for (const Effect& e : run.plan.effects) gives = gives || (may_give && last(run.frame.tensors[e.tensor]));
   const StandAlone* alone = run.plan.alone[gives].load(std::memory_order_acquire);
   if (alone == nullptr) alone = stand_alone(run, gives);
   if (alone->program == nullptr) return;
@@ -335,7 +337,56 @@ ValuePtr record_one(hlo::Call call, const ValuePtr& operand, std::span<const int
   return value;
 }
 
+hlo::Values emit_undefined(hlo::Builder& b, const hlo::Call& call, std::span<const hlo::Value>) {
+  return {b.zeros(*call.results[0])};
+}
+
 }  // namespace
+
+std::vector<at::Tensor> record(hlo::Call call, const std::vector<at::Tensor>& operands) {
+  Frame frame;
+  for (const at::Tensor& t : operands) {
+    read_tensor(*t.unsafeGetTensorImpl(), frame);
+    call.operands.push_back(hlo::intern({to_dtype(t.scalar_type()), t.sizes().vec()}));
+  }
+  Region& region = Region::current();
+  for (const TensorArg& t : frame.tensors) {
+    const Region* other = t.cell->value ? t.cell->value->region() : nullptr;
+    if (other != nullptr && other != &region) check(runtime::ensure_ready(*t.cell->value));
+  }
+  const hlo::Call* interned = hlo::intern(std::move(call));
+  const std::lock_guard lock(region.mutex);
+  const auto append = [&](const hlo::Call* what, std::span<const Ref> refs) {
+    return Ref(Ref::kResult, region.append(what, refs));
+  };
+  std::vector<Ref> refs;
+  for (const TensorArg& t : frame.tensors) {
+    if (!t.cell->value) {
+      hlo::Call zeros;
+      zeros.name = "view.undefined";
+      zeros.emit = emit_undefined;
+      zeros.results = {t.cell->type};
+      refs.push_back(append(hlo::intern(std::move(zeros)), {}));
+    } else {
+      refs.push_back(region.input(*t.cell->value));
+    }
+    if (t.view == nullptr) continue;
+    std::vector<Ref> parts{refs.back()};
+    for (int i = 0; i < t.view->num_starts; ++i) {
+      const int64_t start = frame.starts[t.first_start + static_cast<uint32_t>(i)];
+      parts.push_back(region.scalar(t.view->start_dtype, static_cast<uint64_t>(start), 0));
+    }
+    refs.back() = append(t.view->read, parts);
+  }
+  const uint32_t result = region.append(interned, refs);
+  std::vector<at::Tensor> tensors;
+  for (uint32_t r = 0; r < interned->results.size(); ++r) {
+    const hlo::Type* type = interned->results[r];
+    tensors.push_back(make_tensor(region.result(result + r), type, to_scalar_type(type->dtype)));
+  }
+  if (region.mode() != Mode::kDefer && holds == 0) check(region.cut_locked());
+  return tensors;
+}
 
 ValuePtr resized(const ValuePtr& value, const hlo::Type* type) {
   hlo::Call call;

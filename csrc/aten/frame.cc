@@ -162,6 +162,27 @@ void read_tensor(at::TensorImpl& impl, Frame& frame) {
   frame.tensors.push_back({&impl, &cell, view, first_start});
 }
 
+namespace {
+
+// Numbers that the size of a result depends on. Beyond what a double says exactly they are told apart by value.
+void add_sizes(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, Frame& frame) {
+  c10::SmallVector<double, 4> numbers;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (overload.args[i].kind != ops::Arg::kScalar || arguments[i].isNone()) continue;
+    const c10::Scalar s = arguments[i].toScalar();
+    numbers.push_back(s.isComplex() ? s.toComplexDouble().real() : s.toDouble());
+    if (!(std::abs(numbers.back()) < 0x1p53)) {
+      frame.words.push_back(s.isIntegral(true) ? static_cast<uint64_t>(s.toLong())
+                                               : std::bit_cast<uint64_t>(numbers.back()));
+    }
+  }
+  for (const int64_t size : overload.row->sizes({numbers.data(), numbers.size()})) {
+    frame.words.push_back(static_cast<uint64_t>(size));
+  }
+}
+
+}  // namespace
+
 void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, Frame& frame) {
   frame.words.push_back(static_cast<uint64_t>(at::get_default_dtype_as_scalartype()));
   frame.words.push_back(runtime::Region::current().mode() == runtime::Mode::kDebug);
@@ -206,6 +227,13 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
           if (v.isBool()) frame.words.push_back(word(kStatic, 3));
         }
         break;
+      case ops::Arg::kPosition:
+        if (v.isNone()) {
+          frame.words.push_back(word(kNone));
+        } else {
+          add_number(NumberArg::of(v.toScalar()), false, frame);
+        }
+        break;
       case ops::Arg::kRandom:
         frame.words.push_back(word(kGenerator));
         if (!v.isNone()) frame.generator = v.toGenerator().unsafeGetGeneratorImpl();
@@ -213,8 +241,10 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
       case ops::Arg::kStatic:
       case ops::Arg::kDType:
       case ops::Arg::kIgnore: read_static(v, frame); break;
+      case ops::Arg::kDrawn: break;
     }
   }
+  if (overload.row->sizes != nullptr) add_sizes(overload, arguments, frame);
 }
 
 }  // namespace tpu::aten

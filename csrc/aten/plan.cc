@@ -60,32 +60,54 @@ bool matches(ops::Arg kind, const c10::Argument& argument) {
     case ops::Arg::kOptionalTensors: return list;
     case ops::Arg::kRandom: return inner->kind() == c10::TypeKind::GeneratorType;
     case ops::Arg::kScalar:
+    case ops::Arg::kPosition:
     case ops::Arg::kStatic:
     case ops::Arg::kDType: return !tensor;
     case ops::Arg::kIgnore: return true;
+    case ops::Arg::kDrawn: break;
   }
   return false;
+}
+
+bool is_option(ops::Arg kind) { return kind == ops::Arg::kIgnore || kind == ops::Arg::kDType; }
+
+// Whether an argument is that of the functional overload.
+bool is_named(const c10::Argument& argument, const ops::Row& row, size_t position) {
+  const size_t dot = row.name.find('.');
+  const auto functional = c10::Dispatcher::singleton().findSchema(
+      {"aten::" + row.name.substr(0, dot), dot == std::string::npos ? "" : row.name.substr(dot + 1)});
+  return functional && functional->schema().arguments().at(position).name() == argument.name();
 }
 
 }  // namespace
 
 Overload::Overload(const ops::Row* r, c10::OperatorHandle h, Kind k) : row(r), handle(std::move(h)), kind(k) {
   const auto& schema = handle.schema();
-  row_args = row->args.size();
-  const size_t n = schema.arguments().size(), outs = n - std::min(n, row_args);
-  TORCH_INTERNAL_ASSERT(kind == kOut ? n >= row_args : n == row_args, "op table: row ", row->name, " has ", row_args,
-                        " arguments, PyTorch's schema ", schema, " has ", n - (kind == kOut ? outs : 0));
-  for (size_t i = 0; i < n; ++i) {
+  const size_t n = schema.arguments().size();
+  const auto add = [&](size_t i, ops::Arg arg, int16_t position) {
     const c10::Argument& argument = schema.arguments()[i];
-    const bool is_out = i >= row_args;
     const bool written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     const bool list = argument.type()->kind() == c10::TypeKind::ListType;
-    ArgSpec spec{is_out ? (list ? ops::Arg::kTensors : ops::Arg::kTensor) : row->args[i], written, list,
-                 static_cast<int16_t>(is_out ? -1 : i)};
-    TORCH_INTERNAL_ASSERT(matches(spec.kind, argument), "op table: argument ", i, " (", argument.name(), ") of row ",
+    const bool is_out = position < 0;
+    if (is_out) arg = list ? ops::Arg::kTensors : ops::Arg::kTensor;
+    TORCH_INTERNAL_ASSERT(matches(arg, argument), "op table: argument ", i, " (", argument.name(), ") of row ",
                           row->name, " does not fit PyTorch's schema ", schema);
-    args.push_back(spec);
+    args.push_back({arg, written, list, position});
+  };
+  for (size_t position = 0; position < row->args.size(); ++position) {
+    // out= overloads of factories go without the options of the tensor that they are given.
+    if (kind == kOut && n > args.size() && is_option(row->args[position]) &&
+        !is_named(schema.arguments()[args.size()], *row, position)) {
+      continue;
+    }
+    TORCH_INTERNAL_ASSERT(args.size() < n, "op table: row ", row->name, " has ", row->args.size(),
+                          " arguments, more than PyTorch's schema ", schema);
+    add(args.size(), row->args[position], static_cast<int16_t>(position));
   }
+  row_args = args.size();
+  TORCH_INTERNAL_ASSERT(kind == kOut || n == row_args, "op table: row ", row->name, " has ", row_args,
+                        " arguments, fewer than PyTorch's schema ", schema);
+  while (args.size() < n) add(args.size(), {}, -1);
 }
 
 bool Overload::writes(size_t i, c10::ArrayRef<c10::IValue> arguments) const {

@@ -49,7 +49,7 @@ class PlanBuilder {
 
   std::unique_ptr<Plan> build() {
     plan_->words.assign(frame_.words.begin(), frame_.words.end());
-    const MetaResult meta = run_meta(overload_.handle, arguments_);
+    const MetaResult meta = row_.result_like.empty() ? run_meta(overload_.handle, arguments_) : results_like();
     if (find_resizes(meta)) return std::move(plan_);
     find_results(meta);
     choose_compute();
@@ -99,6 +99,23 @@ class PlanBuilder {
   }
 
   // --- PyTorch's word ---------------------------------------------------------------------------------------------
+  // What a meta function would have said, had PyTorch one.
+  MetaResult results_like() const {
+    MetaResult meta;
+    meta.arguments = arguments_.vec();
+    size_t written = 0;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (!overload_.args[i].written) continue;
+      const at::Tensor like = arguments_[static_cast<size_t>(row_.result_like[written++])].toTensor();
+      meta.arguments[i] = at::empty(like.sizes(), like.options().device(at::kMeta));
+    }
+    for (const int i : row_.result_like) {
+      const at::Tensor like = arguments_[static_cast<size_t>(i)].toTensor();
+      meta.returns.emplace_back(at::empty(like.sizes(), like.options().device(at::kMeta)));
+    }
+    return meta;
+  }
+
   // out= tensors that the meta function resized: then the plan only does that.
   bool find_resizes(const MetaResult& meta) {
     uint32_t tensor = 0;
@@ -129,7 +146,7 @@ class PlanBuilder {
       const c10::IValue& v = meta.returns[i];
       if (v.isTensor()) {
         plan_->returns.push_back(-1);
-        add_fresh(v.toTensor());
+        add_fresh(i == 0 ? in_format(v.toTensor()) : v.toTensor());
       } else if (v.isTensorList()) {
         const auto list = v.toTensorVector();
         plan_->returns.push_back(static_cast<int32_t>(list.size()));
@@ -145,7 +162,8 @@ class PlanBuilder {
       if (out.kind == Output::kArgument) order.push_back(out.argument);
     }
     for (size_t i = 0; i < arguments_.size(); ++i) {
-      if (overload_.writes(i, arguments_) && std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
+      if (overload_.writes(i, arguments_) && std::find(order.begin(), order.end(), i) == order.end())
+        order.push_back(i);
     }
     for (const size_t i : order) add_targets(i);
   }
@@ -171,6 +189,15 @@ class PlanBuilder {
       if (info != nullptr && info->beforeSets() == alias.beforeSets()) return i;
     }
     TORCH_INTERNAL_ASSERT(false, overload_.handle.schema(), ": a return aliases no argument");
+  }
+
+  at::Tensor in_format(const at::Tensor& meta) const {
+    for (const int i : row_.format_of) {
+      const c10::IValue& v = arguments_[static_cast<size_t>(i)];
+      const auto format = v.isTensor() ? v.toTensor().suggest_memory_format() : at::MemoryFormat::Contiguous;
+      if (format != at::MemoryFormat::Contiguous) return at::empty(meta.sizes(), meta.options().memory_format(format));
+    }
+    return meta;
   }
 
   void add_fresh(const at::Tensor& meta) {
@@ -235,9 +262,15 @@ class PlanBuilder {
         operand({Source::kNumber, runtime::word_dtype(dtype), number++}, {dtype, {}});
       }
     };
+    const auto draw = [&] {
+      operand({Source::kSeed, DType::kU64, 0}, {DType::kU64, {}});
+      operand({Source::kOffset, DType::kU64, 0}, {DType::kU64, {}});
+      plan_->random = true;
+    };
     size_t uploaded = 0;
     for (size_t i = 0; i < overload_.row_args; ++i) {
       const c10::IValue& v = arguments_[i];
+      call_.attributes.resize(static_cast<size_t>(overload_.args[i].position));  // those that the overload lacks
       Attr attr;
       switch (overload_.args[i].kind) {
         case ops::Arg::kTensor:
@@ -279,19 +312,23 @@ class PlanBuilder {
           }
           break;
         }
-        case ops::Arg::kRandom:
-          operand({Source::kSeed, DType::kU64, 0}, {DType::kU64, {}});
-          operand({Source::kOffset, DType::kU64, 0}, {DType::kU64, {}});
-          plan_->random = true;
+        case ops::Arg::kPosition:
+          if (v.isNone()) break;
+          operand({Source::kNumber, DType::kS64, number++}, {DType::kS64, {}});
+          attr = int64_t{1};
           break;
+        case ops::Arg::kRandom: draw(); break;
         case ops::Arg::kStatic: attr = to_attr(v); break;
         case ops::Arg::kDType:
           if (!v.isNone()) attr = to_dtype(v.toScalarType());
           break;
-        case ops::Arg::kIgnore: break;
+        case ops::Arg::kIgnore:
+        case ops::Arg::kDrawn: break;
       }
       call_.attributes.push_back(std::move(attr));
     }
+    call_.attributes.resize(row_.args.size());
+    if (row_.draws) draw();
   }
 
   uint32_t add_call() {
@@ -305,8 +342,11 @@ class PlanBuilder {
       plan_->check_name = row_.name.c_str();
     }
     call_.results = result_types_;
-    if (plan_->random) {
-      for (const Type* t : result_types_) plan_->random_count += static_cast<uint64_t>(t->numel());
+    if (plan_->random) {  // one counter for each element of the largest
+      for (const auto* types : {&call_.operands, &call_.results}) {
+        for (const Type* t : *types)
+          plan_->random_count = std::max(plan_->random_count, static_cast<uint64_t>(t->numel()));
+      }
     }
     return step(hlo::intern(std::move(call_)), sources_);
   }

@@ -2,9 +2,11 @@
 
 #include <ATen/native/Resize.h>
 
+#include <map>
 #include <set>
 
 #include "aten/decompose.h"
+#include "aten/dynamic.h"
 #include "aten/engine.h"
 #include "aten/fallback.h"
 #include "aten/meta.h"
@@ -44,10 +46,33 @@ const Overload* make(const ops::Row& row, const std::string& name, Overload::Kin
   return new Overload(&row, *handle, kind);  // lives as long as the registration: for ever
 }
 
-const Overload* copy_overload = nullptr;
+// Have kernels of their own, which end in the table's where all is on the device.
+std::map<std::string, const Overload*> wrapped = {{"copy_", nullptr}, {"_to_copy", nullptr}};
 
-// Has kernels of its own beside the table's.
-const std::set<std::string> kOwn = {"copy_"};
+// A kernel would take away the derivative that a composite has from its parts.
+bool is_composite(const Overload& overload) {
+  return overload.handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
+// Overloads with a step of their own before the engine.
+struct Special final : c10::OperatorKernel {
+  using Run = void (*)(const Overload&, torch::jit::Stack*);
+  Special(const Overload* o, Run r) : overload(o), own(r) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) const {
+    own(*overload, stack);
+  }
+  const Overload* overload;
+  Run own;
+};
+
+const std::map<std::string, Special::Run> kSpecial = {
+    {"_index_put_impl", &run_index_put},       {"_index_put_impl.out", &run_index_put},
+    {"_index_put_impl_", &run_index_put},      {"_unsafe_index.Tensor", &run_index},
+    {"_unsafe_index.Tensor_out", &run_index},  {"_unsafe_index_put", &run_index_put},
+    {"_unsafe_index_put.out", &run_index_put}, {"index.Tensor", &run_index},
+    {"index.Tensor_out", &run_index},          {"index_put", &run_index_put},
+    {"index_put.out", &run_index_put},         {"index_put_", &run_index_put},
+};
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   std::set<std::string> done;
@@ -55,9 +80,15 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     if (name.empty() || !done.insert(name).second) return;
     const Overload* overload = make(row, name, kind);
     if (overload == nullptr) return;
-    if (name == "copy_") copy_overload = overload;
-    if (kOwn.contains(name)) return;
-    m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
+    if (is_composite(*overload)) return;
+    if (const auto own = wrapped.find(name); own != wrapped.end()) {
+      own->second = overload;
+    } else if (const auto special = kSpecial.find(name); special != kSpecial.end()) {
+      m.impl(name.c_str(),
+             torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Special>(overload, special->second)));
+    } else {
+      m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
+    }
   };
   for (const Names& names : kOverloads) {
     const ops::Row* row = ops::table().find(names.functional);
@@ -128,7 +159,14 @@ bool run_functional(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 void copy_on_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   torch::jit::Stack stack{dst, src, non_blocking};
-  run(*copy_overload, &stack);
+  run(*wrapped["copy_"], &stack);
+}
+
+at::Tensor convert_on_device(const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                             std::optional<at::MemoryFormat> format) {
+  torch::jit::Stack stack{self, dtype, c10::IValue(), c10::IValue(), c10::IValue(), false, format};
+  run(*wrapped["_to_copy"], &stack);
+  return stack[0].toTensor();
 }
 
 }  // namespace tpu::aten

@@ -25,14 +25,9 @@ Targets read_targets(Builder& b, Value scores, Value target) {
   return {index, here, dim};
 }
 
-// weight[index], in the dims of `index`.
-Value weights_of(Builder& b, Value weight, Value index) {
-  return b.gather(weight, index, {.collapsed = {0}, .start_index_map = {0}, .index_vector_dim = index.rank()}, {1});
-}
-
 // The weight of each place; 0 where the target is to be ignored.
 Value place_weights(Builder& b, const Targets& t, Value scores, const optional<Value>& weight, int64_t ignore_index) {
-  const Value w = weight ? weights_of(b, *weight, t.index) : b.full(1, scores.dtype(), t.index.dims());
+  const Value w = weight ? take(b, *weight, t.index) : b.full(1, scores.dtype(), t.index.dims());
   return b.select(b.ne(t.index, b.scalar_int(ignore_index, DType::kS64)), w, b.zeros_like(w));
 }
 
@@ -108,7 +103,7 @@ void add_multi_margin(Table& ops) {
             const Value z = excess(b, x, t, margin);
             const Value sum = b.reduce(Reduce::kAdd, p.to_int() == 1 ? z : b.mul(z, z), {t.dim});
             Value loss = b.div(sum, b.scalar(static_cast<double>(x.dim(t.dim)), x.dtype()));
-            if (weight) loss = b.mul(loss, b.reshape(weights_of(b, *weight, t.index), loss.dims()));
+            if (weight) loss = b.mul(loss, b.reshape(take(b, *weight, t.index), loss.dims()));
             return b.reshape(reduce_loss(b, loss, how), call.results[0]->dims);
           });
   ops.add("multi_margin_loss_backward", reduction,
@@ -119,14 +114,15 @@ void add_multi_margin(Table& ops) {
             const Value z = excess(b, x, t, margin);
             const Value one = b.full_like(z, 1), zero = b.zeros_like(z);
             Value slope = p.to_int() == 1 ? b.select(b.gt(z, zero), one, zero) : b.add(z, z);
-            if (weight) slope = b.mul(slope, b.broadcast_to(weights_of(b, *weight, t.index), x.dims()));
+            if (weight) slope = b.mul(slope, b.broadcast_to(take(b, *weight, t.index), x.dims()));
             slope = b.div(slope, b.scalar(static_cast<double>(x.dim(t.dim)), x.dtype()));
             slope = b.select(t.is_class, b.neg(spread(b, b.reduce(Reduce::kAdd, slope, {t.dim}), x, {t.dim})), slope);
             const Value each = of_each(b, grad, how, t.index.numel());
             const Value g =
                 how == kNone ? b.broadcast_to(b.reshape(each, t.index.dims()), x.dims()) : b.reshape(each, {});
             return b.reshape(b.mul(slope, g), call.results[0]->dims);
-          });
+          })
+      .results_like({1});
 }
 
 // The targets of a multi-label loss: a row of classes, ended by a negative number.
@@ -183,7 +179,8 @@ void add_multilabel_margin(Table& ops) {
             const Value g =
                 how == kNone ? b.broadcast_in_dim(b.reshape(each, {dims[0]}), dims, {0}) : b.reshape(each, {});
             return b.reshape(b.mul(slope, g), call.results[0]->dims);
-          });
+          })
+      .results_like({1});
 }
 
 }  // namespace

@@ -109,15 +109,30 @@ std::optional<Scalar> ArgOf<std::optional<Scalar>>::get(Unpacker& u) {
   }
   return ArgOf<Scalar>::get(u);
 }
+// As tensors: monostate where absent.
+Position ArgOf<Position>::get(Unpacker& u) {
+  u.attribute();
+  return Position{u.operands[u.next_operand++]};
+}
+std::optional<Position> ArgOf<std::optional<Position>>::get(Unpacker& u) {
+  if (absent(u.attribute())) return std::nullopt;
+  return Position{u.operands[u.next_operand++]};
+}
 Random ArgOf<Random>::get(Unpacker& u) {
   u.attribute();
   const Value seed = u.operands[u.next_operand++], offset = u.operands[u.next_operand++];
   return {seed, offset};
 }
+Drawn ArgOf<Drawn>::get(Unpacker& u) {
+  const Value seed = u.operands[u.next_operand++], offset = u.operands[u.next_operand++];
+  return {{seed, offset}};
+}
 
 }  // namespace detail
 
 Row& Table::insert(Row row) {
+  row.draws = !row.args.empty() && row.args.back() == Arg::kDrawn;
+  if (row.draws) row.args.pop_back();
   std::string name = row.name;
   return rows_.insert_or_assign(std::move(name), std::move(row)).first->second;
 }

@@ -16,6 +16,7 @@
 // offset at run time                                             | | Ignore                         | looked at by
 // nobody (device, layout, memory_format, pin_memory)                     |
 //
+// A last parameter of type Drawn stands for no argument: the default generator, where the schema has none.
 // A first parameter `const Call&` after the builder gives the types that PyTorch promises for the results.
 // One row serves the functional, in-place and out= overloads. A lowering returns its results in the order of the schema
 // (those the call leaves undefined are not returned); a result is converted to the promised dtype by the caller.
@@ -44,9 +45,13 @@ using OptionalValues = std::vector<std::optional<Value>>;
 
 struct Raw : Value {};
 struct Ignore {};
+// Where something starts or stands: an int that comes at run time, whatever it is. Scalars that are 0 or 1 are part of
+// the program, and the second row of a tensor would compile anew.
+struct Position : Value {};
 struct Random {
   Value seed, offset;  // u64, rank 0
 };
+struct Drawn : Random {};
 
 // A number known when the program is written.
 struct Number {
@@ -78,11 +83,13 @@ enum class Arg : uint8_t {
   kOptionalTensor,
   kTensors,
   kOptionalTensors,
-  kScalar,  // also optional ones
+  kScalar,    // also optional ones
+  kPosition,  // also optional ones
   kStatic,
   kDType,
   kRandom,
   kIgnore,
+  kDrawn,  // stands for no argument: see Row::draws
 };
 
 struct Trait {
@@ -98,6 +105,8 @@ inline constexpr Trait exact{"exact", true, true, true, false};   // pointwise, 
 inline constexpr Trait broadcasting{"broadcasting", false, true, true};
 inline constexpr Trait plain{"plain"};
 
+using Sizes = Dims (*)(std::span<const double> numbers);
+
 struct Row {
   std::string name;
   Trait trait;
@@ -108,7 +117,11 @@ struct Row {
   std::vector<int> also_writes;     // arguments that the op writes although its schema does not say so
   int writes_if = -1;               // a bool argument: these are written only where it is true
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
+  std::vector<int> format_of;       // where one of these arguments is channels_last, so is the first result
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
+  bool draws = false;               // its last parameter is Drawn
+  Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
+  std::vector<int> result_like;     // where PyTorch has no meta function: per result, the argument of the same type
 
   // The lowering returns them after the results of the schema.
   Row& writes(std::vector<int> arguments, int if_argument = -1) {
@@ -116,8 +129,21 @@ struct Row {
     writes_if = if_argument;
     return *this;
   }
+  // For operators whose meta functions forget the memory format.
+  Row& channels_last_like(std::vector<int> arguments) {
+    format_of = std::move(arguments);
+    return *this;
+  }
   Row& in_result_dtype() {
     computes_in_result = true;
+    return *this;
+  }
+  Row& sized_by(Sizes f) {
+    sizes = f;
+    return *this;
+  }
+  Row& results_like(std::vector<int> arguments) {
+    result_like = std::move(arguments);
     return *this;
   }
   // In Debug mode: values of tensor `index` must lie in [-size, size) of dimension `dim` of tensor `of`... see
@@ -216,9 +242,24 @@ struct ArgOf<std::optional<Scalar>> {
   static std::optional<Scalar> get(Unpacker& u);
 };
 template <>
+struct ArgOf<Position> {
+  static constexpr Arg kKind = Arg::kPosition;
+  static Position get(Unpacker& u);
+};
+template <>
+struct ArgOf<std::optional<Position>> {
+  static constexpr Arg kKind = Arg::kPosition;
+  static std::optional<Position> get(Unpacker& u);
+};
+template <>
 struct ArgOf<Random> {
   static constexpr Arg kKind = Arg::kRandom;
   static Random get(Unpacker& u);
+};
+template <>
+struct ArgOf<Drawn> {
+  static constexpr Arg kKind = Arg::kDrawn;
+  static Drawn get(Unpacker& u);
 };
 template <>
 struct ArgOf<Ignore> {
@@ -278,14 +319,12 @@ class Table {
   template <typename F>
   Row& add(const char* name, const Trait& trait, F) {
     static_assert(std::is_empty_v<F>, "a lowering captures nothing");
-    return insert(Row{.name = name,
-                      .trait = trait,
-                      .args = detail::Lowering<F>::args(),
-                      .emit = detail::Lowering<F>::emit,
-                      .also_writes = {},
-                      .writes_if = -1,
-                      .check = nullptr,
-                      .computes_in_result = false});
+    Row row;
+    row.name = name;
+    row.trait = trait;
+    row.args = detail::Lowering<F>::args();
+    row.emit = detail::Lowering<F>::emit;
+    return insert(std::move(row));
   }
   const Row* find(const std::string& name) const;
   const std::map<std::string, Row>& rows() const { return rows_; }
