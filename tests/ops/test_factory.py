@@ -24,7 +24,8 @@ def test_constants(fn, dtype):
 
 @pytest.mark.parametrize("value", [0, 1, 7, 2.5, True, 1 + 2j, float("nan"), -float("inf")])
 def test_full(value):
-    check_new(lambda device: (torch.full((2, 3), value, device=device), torch.scalar_tensor(value, device=device)))
+    check_new(lambda device: torch.full((2, 3), value, device=device))
+    check_new(lambda device: torch.scalar_tensor(value, device=device, dtype=torch.complex64))
     check(lambda x: (torch.full_like(x, value), x.new_full((2,), value)), values(3, 4, dtype=torch.complex64))
 
 
@@ -48,7 +49,13 @@ def test_like(layout):
 def test_arange(args):
     check_new(lambda device: torch.arange(*args, device=device))
     for dtype in (torch.float32, torch.int64, torch.bfloat16, torch.float64):
+<<<<<<< HEAD
         check_new(lambda device, dtype=dtype: torch.arange(*args, dtype=dtype, device=device))
+=======
+        if dtype == torch.int64 and any(isinstance(a, float) for a in args):
+            continue  # a step of 0.1 is 0 there
+        check_new(lambda device: torch.arange(*args, dtype=dtype, device=device))
+>>>>>>> h/pw
 
 
 def test_arange_of_the_same_length_compiles_nothing():
