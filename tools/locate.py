@@ -8,10 +8,12 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import sys
 from pathlib import Path
 
-CPU_PLUGINS = ("lammps_jax_pjrt_cpu", "xla_plugins.xla_cpu_pjrt", "fastatomstruct_xla_cpu")
+# The list that the package itself chooses from.
+PLUGIN = runpy.run_path(str(Path(__file__).resolve().parent.parent / "torch_tpu" / "_plugin.py"))
 
 
 def folder(module: str) -> Path | None:
@@ -35,13 +37,12 @@ def main() -> None:
         print(int(torch._C._GLIBCXX_USE_CXX11_ABI))
         return
     torch_dir, header = folder("torch"), folder("xla_plugins.xla_cpu_pjrt")
-    plugins = [str(so) for name in CPU_PLUGINS if (where := folder(name)) for so in sorted(where.glob("*.so"))]
     found = {
         "torch": torch_dir or "",
         "torch_version": torch_version(torch_dir),
         "torchgen": folder("torchgen") or "",
         "pjrt_include": header / "include" if header else "",
-        "plugins": ";".join(plugins),
+        "plugins": ";".join(PLUGIN["cpu_plugins"]()),
     }
     print(json.dumps(found, default=str))
 

@@ -1,4 +1,4 @@
-"""Which PJRT plugin the device runs on."""
+"""Which PJRT plugin the device runs on. Imports nothing of the package, so that the build can read it too."""
 
 import glob
 import importlib.util
@@ -13,7 +13,7 @@ CPU_PLUGINS = (
 )
 
 
-def _in_package(package: str, file: str) -> str | None:
+def in_package(package: str, file: str) -> str | None:
     """Path of a file in a package, without importing the package."""
     parent, _, name = package.rpartition(".")
     try:
@@ -27,6 +27,11 @@ def _in_package(package: str, file: str) -> str | None:
     return None
 
 
+def cpu_plugins() -> list[str]:
+    """Paths of the CPU plugins that are installed."""
+    return [path for plugin in CPU_PLUGINS if (path := in_package(*plugin))]
+
+
 def tpu_chips() -> bool:
     """Whether this machine has TPU chips: their device files."""
     return bool(glob.glob("/dev/accel[0-9]*") or glob.glob("/dev/vfio/[0-9]*"))
@@ -36,10 +41,14 @@ def find() -> str:
     """Path of the plugin: TORCH_TPU_PLUGIN, else libtpu where there are chips, else a CPU plugin; empty if none."""
     if path := os.environ.get("TORCH_TPU_PLUGIN"):
         return path
-    if tpu_chips() and (path := _in_package("libtpu", "libtpu.so")):
+    if tpu_chips() and (path := in_package("libtpu", "libtpu.so")):
         return path
-    return next((path for plugin in CPU_PLUGINS if (path := _in_package(*plugin))), "")
+    return next(iter(cpu_plugins()), "")
 
 
-def is_cpu(path: str) -> bool:
-    return Path(path).name != "libtpu.so"
+def options(path: str) -> dict[str, bool | int]:
+    """What a client of that plugin is created with."""
+    if "cpu" not in Path(path).name:
+        return {}
+    # Where every launch is short, the hand-over to another thread costs more than the launch.
+    return {"cpu_device_count": 1} | ({"asynchronous": False} if "lammps" in path else {})

@@ -1,5 +1,6 @@
 // Autograd on the device's terms: backward goes on in the region of the thread that asked for it.
 
+#include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 
 #include "aten/pch.h"
@@ -13,7 +14,10 @@ namespace {
 // stream of launches such a thread gains nothing either, so a thread that records takes its backward itself. What
 // torch.autograd.set_multithreading_enabled() says later goes.
 [[maybe_unused]] const bool registered = [] {
-  runtime::set_thread_hook([] { c10::AutogradState::get_tls_state().set_multithreading_enabled(false); });
+  runtime::set_thread_hook([] {
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+    at::autocast::set_autocast_dtype(at::kPrivateUse1, at::kBFloat16);  // what a TPU is made for
+  });
   return true;
 }();
 

@@ -2,41 +2,13 @@
 
 #include <ATen/EmptyTensor.h>
 
+#include "aten/allocator.h"
 #include "aten/dtype.h"
 #include "aten/engine.h"
 #include "aten/errors.h"
 
 namespace tpu::aten {
 namespace {
-
-const at::Device kDevice(at::kPrivateUse1, 0);
-
-void delete_cell(void* cell) { delete static_cast<Cell*>(cell); }
-
-// Addresses for data_ptr(): unique, ordered like memory so that overlap checks hold, and never readable (they are not
-// canonical on x86-64 and above user space elsewhere).
-void* next_address(size_t bytes) {
-  static std::atomic<uint64_t> next{uint64_t{1} << 56};
-  const uint64_t size = (bytes + 255) / 256 * 256 + 256;
-  return reinterpret_cast<void*>(next.fetch_add(size, std::memory_order_relaxed));
-}
-
-at::DataPtr make_data_ptr(size_t bytes, Cell* cell) { return {next_address(bytes), cell, &delete_cell, kDevice}; }
-
-// What storage code of PyTorch itself calls (torch.UntypedStorage(8, device="tpu")).
-struct Allocator final : c10::Allocator {
-  at::DataPtr allocate(size_t bytes) override { return make_data_ptr(bytes, new Cell); }
-  at::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  void copy_data(void*, const void*, size_t) const override {
-    TORCH_CHECK(false, "device tpu: storages are copied by clone(), not by address");
-  }
-};
-
-Allocator* allocator() {
-  static auto* const allocator = new Allocator;
-  return allocator;
-}
-REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, allocator());
 
 at::Tensor wrap(c10::intrusive_ptr<at::StorageImpl> storage, at::ScalarType dtype) {
   return at::detail::make_tensor_base<at::TensorImpl>(c10::Storage(std::move(storage)),
@@ -48,7 +20,7 @@ at::Tensor wrap(c10::intrusive_ptr<at::StorageImpl> storage, at::ScalarType dtyp
 
 c10::intrusive_ptr<at::StorageImpl> make_storage(size_t bytes, runtime::ValuePtr value, const hlo::Type* type) {
   auto* cell = new Cell{std::move(value), type};
-  return c10::make_intrusive<at::StorageImpl>(at::StorageImpl::use_byte_size_t(), bytes, make_data_ptr(bytes, cell),
+  return c10::make_intrusive<at::StorageImpl>(at::StorageImpl::use_byte_size_t(), bytes, make_data_ptr(cell),
                                               allocator(), /*resizable=*/true);
 }
 
@@ -118,7 +90,7 @@ void resize_storage(at::StorageImpl& storage, size_t bytes) {
   if (storage.nbytes() == bytes) return;
   Cell& old = cell_of(storage);
   Cell* made = new Cell;
-  if (old.value) {
+  if (old.value && bytes > 0) {
     made->type = hlo::intern({DType::kU8, {static_cast<int64_t>(bytes)}});
     const int64_t item = size_of(old.type->dtype);
     if (static_cast<int64_t>(bytes) % item == 0) {
@@ -126,7 +98,7 @@ void resize_storage(at::StorageImpl& storage, size_t bytes) {
     }
     made->value = resized(old.value, made->type);
   }
-  storage.set_data_ptr_noswap(make_data_ptr(bytes, made));
+  storage.set_data_ptr_noswap(make_data_ptr(made));
   storage.set_nbytes(bytes);
 }
 

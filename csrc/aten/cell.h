@@ -13,9 +13,16 @@ struct Cell {
   const hlo::Type* type = nullptr;  // of `value`; null only while undefined
 };
 
+void delete_cell(void* cell);
+// The cell behind an address of ours.
+Cell& cell_at(const void* address);
+
 // `t` must be a tpu tensor with storage.
 inline Cell& cell_of(const at::StorageImpl& s) {
-  return *static_cast<Cell*>(const_cast<at::StorageImpl&>(s)._mutable_data_ptr_no_checks().get_context());
+  const at::DataPtr& memory = const_cast<at::StorageImpl&>(s)._mutable_data_ptr_no_checks();
+  if (memory.get_deleter() != &delete_cell) [[unlikely]]
+    return cell_at(memory.get());
+  return *static_cast<Cell*>(memory.get_context());
 }
 inline Cell& cell_of(const at::TensorImpl& t) { return cell_of(*t.unsafe_storage().unsafeGetStorageImpl()); }
 

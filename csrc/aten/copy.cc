@@ -1,7 +1,5 @@
 #include "aten/copy.h"
 
-#include <ATen/ops/_to_copy_native.h>
-
 #include "aten/cell.h"
 #include "aten/dtype.h"
 #include "aten/engine.h"
@@ -14,33 +12,103 @@ namespace {
 
 bool is_tpu(const at::Tensor& t) { return t.device().type() == at::kPrivateUse1; }
 
-runtime::ValuePtr upload_dense(const at::Tensor& cpu, const hlo::Type* type) {
-  return check(check(runtime::Device::get())->upload(cpu.const_data_ptr(), type, pjrt::HostBuffer::kCopyNow));
+// --- Conjugate and negative views: a bit on the tensor, which kernels of copies get to see and must honour. ---
+
+at::Tensor without_bits(at::Tensor t) {
+  if (t.is_conj()) t = at::_conj(t);
+  if (t.is_neg()) t = at::_neg_view(t);
+  return t;
 }
 
+at::Tensor with_bits_of(at::Tensor t, const at::Tensor& like) {
+  if (like.is_conj()) t = at::_conj(t);
+  if (like.is_neg()) t = at::_neg_view(t);
+  return t;
+}
+
+// What `dst` has to hold, its own bits aside, in order to show `src`.
+at::Tensor contents_for(const at::Tensor& dst, const at::Tensor& src) {
+  at::Tensor t = without_bits(src);
+  if (src.is_conj() != dst.is_conj()) t = at::conj_physical(t);
+  if (src.is_neg() != dst.is_neg()) t = at::neg(t);
+  return t;
+}
+
+// --- Host to device ---
+
+// Elements of a dense CPU tensor, whose memory lies in the order of `type`. `ours`: nobody else can write it, so the
+// device may read it in place.
+runtime::ValuePtr upload_dense(const at::Tensor& dense, const hlo::Type* type, bool ours) {
+  runtime::Device& device = *check(runtime::Device::get());
+  if (!ours) return check(device.upload(dense.const_data_ptr(), type, pjrt::HostBuffer::kCopyNow));
+  auto* kept = new at::Tensor(dense);
+  return check(device.upload(dense.const_data_ptr(), type, pjrt::HostBuffer::kZeroCopy, [kept] { delete kept; }));
+}
+
+bool shares_memory(const at::Tensor& a, const at::Tensor& b) { return a.storage().is_alias_of(b.storage()); }
+
 void write_from_cpu(const at::Tensor& dst, const at::Tensor& src) {
-  const at::Tensor same = src.to(dst.scalar_type());
-  Cell& cell = cell_of(*dst.unsafeGetTensorImpl());
-  const bool whole = dst.is_contiguous() && dst.storage_offset() == 0 &&
+  TORCH_CHECK_NOT_IMPLEMENTED(!src.is_meta(), "Cannot copy out of meta tensor; no data!");
+  TORCH_CHECK(src.layout() == at::kStrided && !src.is_quantized(), "device tpu takes strided tensors, got layout ",
+              src.layout(), " of ", src.scalar_type());
+  const bool whole = dst.is_non_overlapping_and_dense() && dst.storage_offset() == 0 &&
                      dst.storage().nbytes() == static_cast<size_t>(dst.numel()) * dst.element_size();
-  if (whole && dst.numel() > 0) {
-    const at::Tensor dense = same.expand(dst.sizes()).contiguous().resolve_conj().resolve_neg();
-    const hlo::Type* type = hlo::intern({to_dtype(dst.scalar_type()), dst.sizes().vec()});
-    cell.value = upload_dense(dense, type);
-    cell.type = type;
+  if (src.numel() == 1 && (dst.numel() > 1 || !whole)) {  // a number
+    copy_on_device(dst, src.reshape({}).to(dst.scalar_type()), false);
     return;
   }
-  copy_on_device(dst, src.dim() == 0 ? same : upload(same), false);
+  if (!whole) {
+    copy_on_device(dst, upload(src.to(dst.scalar_type())), false);
+    return;
+  }
+  at::Tensor dense = src;
+  if (src.scalar_type() != dst.scalar_type() || !src.sizes().equals(dst.sizes()) ||
+      !src.strides().equals(dst.strides())) {
+    dense = at::empty_strided(dst.sizes(), dst.strides(), dst.options().device(at::kCPU));
+    dense.copy_(src);
+  }
+  const hlo::Type* type =
+      natural_type(to_dtype(dst.scalar_type()), dst.sizes(), dst.strides(), 0, dst.storage().nbytes());
+  Cell& cell = cell_of(*dst.unsafeGetTensorImpl());
+  cell.value = upload_dense(dense, type, !shares_memory(dense, src));
+  cell.type = type;
+}
+
+// --- Device to host ---
+
+// What `tpu` shows, as a CPU tensor: over the device's own memory where the host can read that, so that nothing is
+// compiled or copied for a view; not to be written.
+at::Tensor on_host(const at::Tensor& tpu) {
+  const at::TensorImpl& impl = *tpu.unsafeGetTensorImpl();
+  const auto options = tpu.options().device(at::kCPU);
+  const runtime::ValuePtr base = cell_of(impl).value;
+  if (!base || tpu.numel() == 0) return at::zeros(tpu.sizes(), options);
+  runtime::Device& device = *check(runtime::Device::get());
+  const auto item = static_cast<int64_t>(tpu.element_size());
+  const int64_t extent =
+      static_cast<int64_t>(at::detail::computeStorageNbytes(tpu.sizes(), tpu.strides(), tpu.element_size()));
+  if (device.on_cpu() && tpu.storage_offset() * item + extent <= base->type->bytes()) {
+    materialize(*base);
+    const auto* bytes = static_cast<const char*>(check(device.host_pointer(*base))) + tpu.storage_offset() * item;
+    return at::from_blob(const_cast<char*>(bytes), tpu.sizes(), tpu.strides(), [base](void*) {}, options);
+  }
+  at::Tensor cpu = at::empty(tpu.sizes(), options);
+  check(device.download(*ready_value(impl), cpu.mutable_data_ptr()));
+  return cpu;
 }
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
-  if (self.numel() == 0 && dst.numel() == 0) return dst;
-  if (is_tpu(self) && is_tpu(dst)) {
-    copy_on_device(dst, self, non_blocking);
-  } else if (is_tpu(dst)) {
-    write_from_cpu(dst, self);
+  if (dst.numel() == 0) return dst;
+  if (!is_tpu(dst)) {
+    dst.copy_(with_bits_of(on_host(without_bits(self)), self));
+    return dst;
+  }
+  const at::Tensor contents = contents_for(dst, self);
+  const at::Tensor target = without_bits(dst);
+  if (is_tpu(self)) {
+    copy_on_device(target, contents, non_blocking);
   } else {
-    dst.copy_(download(self));
+    write_from_cpu(target, contents);
   }
   return dst;
 }
@@ -51,35 +119,28 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
 }
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
-  if (!src.sizes().equals(self.sizes()))
-    (void)at::infer_size(self.sizes(), src.sizes()), (void)src.expand(self.sizes());
   if (self.is_same(src)) return self;
+  if (!src.sizes().equals(self.sizes())) {
+    const auto shape = at::infer_size(self.sizes(), src.sizes());  // throws where they do not match
+    TORCH_CHECK(self.sizes().equals(shape), "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
+                at::IntArrayRef(shape));
+  }
   copy_from(src, self, non_blocking);
   return self;
 }
 
-at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                   std::optional<at::Device> device, std::optional<bool> pin, bool non_blocking,
-                   std::optional<at::MemoryFormat> format) {
-  const bool stays = is_tpu(self) && (!device || (device->type() == at::kPrivateUse1 && device->index() <= 0));
-  if (stays && c10::layout_or_default(layout) == at::kStrided && !c10::pinned_memory_or_default(pin)) {
-    return convert_on_device(self, dtype, format);
-  }
-  return at::native::_to_copy(self, dtype, layout, device, pin, non_blocking, format);
-}
-
-at::Scalar local_scalar_dense(const at::Tensor& self) {
-  const at::Tensor cpu = download(self);
-  return at::_local_scalar_dense(cpu);
-}
+at::Scalar local_scalar_dense(const at::Tensor& self) { return at::_local_scalar_dense(on_host(self)); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("copy_", TORCH_FN(copy_));
-  m.impl("_to_copy", TORCH_FN(to_copy));
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
 }
+
+// As copy_, they see these bits themselves. PyTorch's fallbacks would call them again without end.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 
 }  // namespace
 
@@ -87,16 +148,12 @@ at::Tensor upload(const at::Tensor& cpu) {
   const at::Tensor dense = cpu.resolve_conj().resolve_neg().contiguous();
   const hlo::Type* type = hlo::intern({to_dtype(cpu.scalar_type()), dense.sizes().vec()});
   if (dense.numel() == 0) return make_tensor({}, type, cpu.scalar_type());
-  return make_tensor(upload_dense(dense, type), type, cpu.scalar_type());
+  return make_tensor(upload_dense(dense, type, !shares_memory(dense, cpu)), type, cpu.scalar_type());
 }
 
 at::Tensor download(const at::Tensor& tpu) {
   at::Tensor cpu = at::empty(tpu.sizes(), tpu.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
-  if (tpu.numel() == 0) return cpu;
-  const runtime::ValuePtr value = ready_value(*tpu.unsafeGetTensorImpl());
-  if (!value) return cpu.zero_();
-  check(check(runtime::Device::get())->download(*value, cpu.mutable_data_ptr()));
-  return cpu;
+  return cpu.copy_(on_host(tpu));
 }
 
 }  // namespace tpu::aten

@@ -16,6 +16,7 @@
 namespace tpu::aten {
 
 void synchronize() {
+  if (runtime::Device::forked()) check(runtime::Device::get());  // throws
   if (!runtime::Device::started()) return;
   check(runtime::Region::cut_all());
   check(check(runtime::Device::get())->wait());
@@ -51,7 +52,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device d) const override {
     TORCH_CHECK(d.type() == kType, "expected a tpu device, got ", d);
     TORCH_CHECK(d.index() <= 0, "device tpu:", static_cast<int>(d.index()),
-                " does not exist: there is one device a process");
+                " does not exist: there is one device a process, tpu:0");
   }
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::Stream getStream(c10::Device) const override { return current_stream(); }
@@ -62,7 +63,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream getStreamFromGlobalPool(c10::Device d, bool) const override { return getNewStream(d, 0); }
   c10::Stream exchangeStream(c10::Stream s) const override { return std::exchange(current_stream(), s); }
-  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  c10::DeviceIndex deviceCount() const noexcept override { return runtime::Device::configured() ? 1 : 0; }
 
   void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag flag) const override {
     check(runtime::Region::current().cut());
@@ -99,10 +100,10 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, GuardImpl);
 
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return true; }
+  bool isAvailable() const override { return runtime::Device::configured(); }
   void init() const override { (void)check(runtime::Device::get()); }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return runtime::Device::started(); }
-  c10::DeviceIndex deviceCount() const override { return 1; }
+  c10::DeviceIndex deviceCount() const override { return GuardImpl().deviceCount(); }
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
   void setCurrentDevice(c10::DeviceIndex d) const override { GuardImpl().setDevice({kType, d}); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex d) const override {
@@ -122,6 +123,11 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     resize_storage(*storage.unsafeGetStorageImpl(), bytes);
   }
 };
+
+// There is one order of launches, and a buffer lives until those that use it have ended.
+void record_stream(at::Tensor&, c10::Stream) {}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("record_stream", TORCH_FN(record_stream)); }
 
 [[maybe_unused]] const bool hooks_registered = [] {
   at::RegisterPrivateUse1HooksInterface(new Hooks);

@@ -159,8 +159,10 @@ void launch_alone(const Run& run, Values& values) {
     words.append(parts, parts + n);
   }
   c10::SmallVector<Value*, 8> outputs;
+  const runtime::Line line = runtime::current_line();
   for (size_t i = 0; i < alone->outputs.size(); ++i) {
     values[alone->outputs[i]] = ValuePtr::make(alone->program->output_types[i]);
+    values[alone->outputs[i]]->line = line;
     outputs.push_back(values[alone->outputs[i]].get());
   }
   check(runtime::launch(*check(runtime::Device::get()), *alone->program, {parameters.data(), parameters.size()},
@@ -353,9 +355,11 @@ std::vector<at::Tensor> record(hlo::Call call, const std::vector<at::Tensor>& op
     if (other != nullptr && other != &region) check(runtime::ensure_ready(*t.cell->value));
   }
   const hlo::Call* interned = hlo::intern(std::move(call));
+  const runtime::Line line = runtime::current_line();
   const std::lock_guard lock(region.mutex);
+  if (Recorder* recorder = Recorder::active()) recorder->give_up();
   const auto append = [&](const hlo::Call* what, std::span<const Ref> refs) {
-    return Ref(Ref::kResult, region.append(what, refs));
+    return Ref(Ref::kResult, region.append(what, refs, line));
   };
   std::vector<Ref> refs;
   for (const TensorArg& t : frame.tensors) {
@@ -376,7 +380,7 @@ std::vector<at::Tensor> record(hlo::Call call, const std::vector<at::Tensor>& op
     }
     refs.back() = append(t.view->read, parts);
   }
-  const uint32_t result = region.append(interned, refs);
+  const uint32_t result = region.append(interned, refs, line);
   std::vector<at::Tensor> tensors;
   for (uint32_t r = 0; r < interned->results.size(); ++r) {
     const hlo::Type* type = interned->results[r];

@@ -241,6 +241,7 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
       case ops::Arg::kStatic:
       case ops::Arg::kDType:
       case ops::Arg::kIgnore: read_static(v, frame); break;
+      case ops::Arg::kDrawn: break;
     }
   }
   if (overload.row->sizes != nullptr) add_sizes(overload, arguments, frame);

@@ -64,6 +64,7 @@ bool matches(ops::Arg kind, const c10::Argument& argument) {
     case ops::Arg::kStatic:
     case ops::Arg::kDType: return !tensor;
     case ops::Arg::kIgnore: return true;
+    case ops::Arg::kDrawn: break;
   }
   return false;
 }

@@ -262,6 +262,11 @@ class PlanBuilder {
         operand({Source::kNumber, runtime::word_dtype(dtype), number++}, {dtype, {}});
       }
     };
+    const auto draw = [&] {
+      operand({Source::kSeed, DType::kU64, 0}, {DType::kU64, {}});
+      operand({Source::kOffset, DType::kU64, 0}, {DType::kU64, {}});
+      plan_->random = true;
+    };
     size_t uploaded = 0;
     for (size_t i = 0; i < overload_.row_args; ++i) {
       const c10::IValue& v = arguments_[i];
@@ -312,20 +317,18 @@ class PlanBuilder {
           operand({Source::kNumber, DType::kS64, number++}, {DType::kS64, {}});
           attr = int64_t{1};
           break;
-        case ops::Arg::kRandom:
-          operand({Source::kSeed, DType::kU64, 0}, {DType::kU64, {}});
-          operand({Source::kOffset, DType::kU64, 0}, {DType::kU64, {}});
-          plan_->random = true;
-          break;
+        case ops::Arg::kRandom: draw(); break;
         case ops::Arg::kStatic: attr = to_attr(v); break;
         case ops::Arg::kDType:
           if (!v.isNone()) attr = to_dtype(v.toScalarType());
           break;
-        case ops::Arg::kIgnore: break;
+        case ops::Arg::kIgnore:
+        case ops::Arg::kDrawn: break;
       }
       call_.attributes.push_back(std::move(attr));
     }
     call_.attributes.resize(row_.args.size());
+    if (row_.draws) draw();
   }
 
   uint32_t add_call() {
@@ -339,8 +342,11 @@ class PlanBuilder {
       plan_->check_name = row_.name.c_str();
     }
     call_.results = result_types_;
-    if (plan_->random) {
-      for (const Type* t : result_types_) plan_->random_count += static_cast<uint64_t>(t->numel());
+    if (plan_->random) {  // one counter for each element of the largest
+      for (const auto* types : {&call_.operands, &call_.results}) {
+        for (const Type* t : *types)
+          plan_->random_count = std::max(plan_->random_count, static_cast<uint64_t>(t->numel()));
+      }
     }
     return step(hlo::intern(std::move(call_)), sources_);
   }

@@ -3,6 +3,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/resize_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
@@ -67,19 +68,24 @@ at::Tensor& set_empty(at::Tensor& self) {
   return set_storage_offset(self, c10::Storage(make_storage(0, {}, nullptr)), 0, {0}, {});
 }
 
-at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
-                               std::optional<at::Layout> layout, std::optional<at::Device> device,
-                               std::optional<bool> pin, std::optional<at::MemoryFormat> format) {
+void check_device(std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin) {
   TORCH_CHECK(c10::layout_or_default(layout) == at::kStrided, "device tpu has strided tensors only, got layout ",
               c10::layout_or_default(layout));
   TORCH_CHECK(!c10::pinned_memory_or_default(pin), "Only dense CPU tensors can be pinned");
   TORCH_CHECK(!device || device->index() <= 0, "device tpu:", static_cast<int>(device->index()),
-              " does not exist: there is one device a process");
+              " does not exist: there is one device a process, tpu:0");
+}
+
+at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                               std::optional<at::Layout> layout, std::optional<at::Device> device,
+                               std::optional<bool> pin, std::optional<at::MemoryFormat> format) {
+  check_device(layout, device, pin);
   return empty(size, c10::dtype_or_default(dtype), format);
 }
 
 at::Tensor empty_strided_(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
-                          std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>) {
+                          std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin) {
+  check_device(layout, device, pin);
   return empty_strided(size, stride, c10::dtype_or_default(dtype));
 }
 
@@ -97,6 +103,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset));
   m.impl("set_.source_Tensor", TORCH_FN(set_tensor));
   m.impl("set_", TORCH_FN(set_empty));
+  m.impl("is_set_to", TORCH_FN(at::native::is_set_to));
 }
 
 }  // namespace

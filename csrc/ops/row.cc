@@ -123,10 +123,16 @@ Random ArgOf<Random>::get(Unpacker& u) {
   const Value seed = u.operands[u.next_operand++], offset = u.operands[u.next_operand++];
   return {seed, offset};
 }
+Drawn ArgOf<Drawn>::get(Unpacker& u) {
+  const Value seed = u.operands[u.next_operand++], offset = u.operands[u.next_operand++];
+  return {{seed, offset}};
+}
 
 }  // namespace detail
 
 Row& Table::insert(Row row) {
+  row.draws = !row.args.empty() && row.args.back() == Arg::kDrawn;
+  if (row.draws) row.args.pop_back();
   std::string name = row.name;
   return rows_.insert_or_assign(std::move(name), std::move(row)).first->second;
 }

@@ -16,6 +16,7 @@
 // offset at run time                                             | | Ignore                         | looked at by
 // nobody (device, layout, memory_format, pin_memory)                     |
 //
+// A last parameter of type Drawn stands for no argument: the default generator, where the schema has none.
 // A first parameter `const Call&` after the builder gives the types that PyTorch promises for the results.
 // One row serves the functional, in-place and out= overloads. A lowering returns its results in the order of the schema
 // (those the call leaves undefined are not returned); a result is converted to the promised dtype by the caller.
@@ -50,6 +51,7 @@ struct Position : Value {};
 struct Random {
   Value seed, offset;  // u64, rank 0
 };
+struct Drawn : Random {};
 
 // A number known when the program is written.
 struct Number {
@@ -87,6 +89,7 @@ enum class Arg : uint8_t {
   kDType,
   kRandom,
   kIgnore,
+  kDrawn,  // stands for no argument: see Row::draws
 };
 
 struct Trait {
@@ -116,6 +119,7 @@ struct Row {
   hlo::Emit check = nullptr;        // Debug mode: same operands -> int64[3] {whether an index is bad, it, the size}
   std::vector<int> format_of;       // where one of these arguments is channels_last, so is the first result
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
+  bool draws = false;               // its last parameter is Drawn
   Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
   std::vector<int> result_like;     // where PyTorch has no meta function: per result, the argument of the same type
 
@@ -251,6 +255,11 @@ template <>
 struct ArgOf<Random> {
   static constexpr Arg kKind = Arg::kRandom;
   static Random get(Unpacker& u);
+};
+template <>
+struct ArgOf<Drawn> {
+  static constexpr Arg kKind = Arg::kDrawn;
+  static Drawn get(Unpacker& u);
 };
 template <>
 struct ArgOf<Ignore> {

@@ -117,6 +117,15 @@ Result<std::unique_ptr<Client>> Client::create(const Plugin& plugin, const Optio
   return self;
 }
 
+Result<int64_t> Client::memory_limit(int device) const {
+  PJRT_Device_MemoryStats_Args args = {
+      .struct_size = PJRT_Device_MemoryStats_Args_STRUCT_SIZE,
+      .device = devices_.at(static_cast<size_t>(device)),
+  };
+  TPU_RETURN_IF_ERROR(call<&PJRT_Api::PJRT_Device_MemoryStats>(plugin_.api(), args));
+  return args.bytes_limit_is_set ? args.bytes_limit : 0;
+}
+
 Client::~Client() {
   if (client_ == nullptr) return;
   PJRT_Client_Destroy_Args args = {.struct_size = PJRT_Client_Destroy_Args_STRUCT_SIZE, .client = client_};

@@ -158,6 +158,9 @@ class Client {
   const std::string& platform_version() const { return platform_version_; }  // the compiler's build
   // Addressable devices.
   std::span<const DeviceInfo> devices() const { return device_infos_; }
+  // Bytes that the device's allocator may hand out, 0 where it does not say; an error where the plugin keeps no
+  // statistics, as on CPU.
+  Result<int64_t> memory_limit(int device) const;
 
   // `mlir` is StableHLO text (or bytecode); `options` a serialized xla.CompileOptionsProto.
   Result<std::unique_ptr<Executable>> compile(std::string_view mlir, std::string_view options) const;

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <mutex>
@@ -20,7 +21,7 @@ Counters& counters() {
 namespace {
 std::mutex start_mutex;
 std::atomic<Device*> device{nullptr};
-std::atomic<bool> forked{false};
+std::atomic<bool> forked_child{false};
 Device::Settings& settings() {
   static auto* const settings = new Device::Settings;
   return *settings;
@@ -32,10 +33,15 @@ void Device::configure(Settings s) {
   settings() = std::move(s);
 }
 
-bool Device::started() { return device.load(std::memory_order_acquire) != nullptr; }
+bool Device::forked() { return forked_child.load(std::memory_order_relaxed); }
+bool Device::started() { return device.load(std::memory_order_acquire) != nullptr && !forked(); }
+bool Device::configured() {
+  const std::lock_guard lock(start_mutex);
+  return !settings().plugin.empty();
+}
 
 Result<Device*> Device::get() {
-  if (forked.load(std::memory_order_relaxed)) {
+  if (forked()) {
     return Status(
         Code::kUnavailable,
         "Cannot re-initialize the tpu device in a forked subprocess: its threads did not survive the fork. To "
@@ -46,10 +52,25 @@ Result<Device*> Device::get() {
   if (Device* d = device.load(std::memory_order_acquire)) return d;
   auto made = std::make_unique<Device>();
   TPU_RETURN_IF_ERROR(made->start());
-  pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+  pthread_atfork(nullptr, nullptr, [] { forked_child.store(true, std::memory_order_relaxed); });
   device.store(made.get(), std::memory_order_release);
   return made.release();  // never destroyed: threads of the plugin may outlive static destructors
 }
+
+namespace {
+// Creating a client logs its options at level INFO on stderr, before any program could ask for another level. Warnings
+// and errors stay, and so does a level that the user set.
+struct QuietStart {
+  static constexpr const char* kLevel = "TF_CPP_MIN_LOG_LEVEL";
+  const bool ours = std::getenv(kLevel) == nullptr;
+  QuietStart() {
+    if (ours) setenv(kLevel, "1", 1);
+  }
+  ~QuietStart() {
+    if (ours) unsetenv(kLevel);
+  }
+};
+}  // namespace
 
 struct Device::WordCache {
   static constexpr size_t kEntries = 256;
@@ -67,7 +88,14 @@ Status Device::start() {
             "install libtpu` (TPU), or set TORCH_TPU_PLUGIN to the path of a plugin's shared library"};
   }
   TPU_ASSIGN(const pjrt::Plugin* plugin, pjrt::Plugin::load(s.plugin));
-  TPU_ASSIGN(client_, pjrt::Client::create(*plugin, s.options));
+  {
+    const QuietStart quiet;
+    TPU_ASSIGN(client_, pjrt::Client::create(*plugin, s.options));
+  }
+  // What the plugin says the device has, unless a smaller limit is set.
+  const auto room = client_->memory_limit(0);
+  const int64_t limit = memory().figures().limit;
+  if (room.ok() && *room > 0 && (limit == 0 || *room < limit)) memory().set_limit(*room);
   word_cache_ = new WordCache;
   pjrt::CompileOptions options;
   if (on_cpu()) {
@@ -85,23 +113,29 @@ Status Device::start() {
 
 Result<ValuePtr> Device::upload(const void* host, const hlo::Type* type, pjrt::HostBuffer mode,
                                 std::function<void()> done) {
-  TPU_RETURN_IF_ERROR(memory().reserve(type->bytes(), 0));
+  TPU_RETURN_IF_ERROR(memory().reserve("an upload", type->bytes(), 0));
   TPU_ASSIGN(pjrt::Buffer buffer, client_->upload(host, type->dtype, type->dims, 0, mode, std::move(done)));
   ValuePtr value = ValuePtr::make(type);
+  value->line = current_line();
   value->set(std::move(buffer));
   return value;
 }
 
 Status Device::download(const Value& value, void* host) {
   if (on_cpu()) {
-    TPU_ASSIGN(const pjrt::Event ready, value.buffer().ready());
-    TPU_RETURN_IF_ERROR(ready.await());
-    TPU_ASSIGN(const void* data, value.buffer().host_pointer());
+    TPU_ASSIGN(const void* data, host_pointer(value));
     std::memcpy(host, data, static_cast<size_t>(value.type->bytes()));
     return {};
   }
   TPU_ASSIGN(const pjrt::Event done, value.buffer().to_host(host, static_cast<size_t>(value.type->bytes())));
   return done.await();
+}
+
+Result<const void*> Device::host_pointer(const Value& value) {
+  TPU_ASSIGN(const pjrt::Event ready, value.buffer().ready());
+  TPU_RETURN_IF_ERROR(ready.await());
+  TPU_ASSIGN(const void* data, value.buffer().host_pointer());
+  return data;
 }
 
 Result<ValuePtr> Device::words(std::span<const uint32_t> words) {

@@ -30,8 +30,12 @@ class Device {
   // The device of this process, started on first use. After a fork of a process that had started it, the child gets an
   // error that says to use spawn.
   static Result<Device*> get();
-  // Without starting it: whether get() has succeeded.
+  // Without starting it: whether get() has succeeded, in this process.
   static bool started();
+  // Whether this process is a fork of one that had started it: nothing of the device works here.
+  static bool forked();
+  // Whether there is a plugin to start.
+  static bool configured();
   // Plugin and options are read here by get(); call before it.
   struct Settings {
     std::string plugin;  // path; empty: TORCH_TPU_PLUGIN
@@ -48,6 +52,8 @@ class Device {
                           std::function<void()> done = {});
   // `value` must be ready. Blocks until its elements are in `host`.
   Status download(const Value& value, void* host);
+  // Where on_cpu(): the elements of a ready value, to be read while the value lives. Blocks until they are there.
+  Result<const void*> host_pointer(const Value& value);
   // A device copy of these words, from a small cache by content: schedules of scalars repeat.
   Result<ValuePtr> words(std::span<const uint32_t> words);
   // Waits until every ready value has its content; the first error of a launch, if any.

@@ -50,8 +50,8 @@ Status launch(Device& device, const Program& program, std::span<const Parameter>
     TPU_ASSIGN(packed, device.words(words));
     arguments[n] = packed->buffer().get();
   }
-  TPU_RETURN_IF_ERROR(
-      memory().reserve(std::max<int64_t>(0, program.output_bytes - given_bytes), program.temporary_bytes));
+  TPU_RETURN_IF_ERROR(memory().reserve(program.name, std::max<int64_t>(0, program.output_bytes - given_bytes),
+                                       program.temporary_bytes));
   Room<pjrt::Buffer, 16> made(outputs.size());
   TPU_RETURN_IF_ERROR(
       program.executable->execute({arguments.data(), n + (words.empty() ? 0 : 1)}, {keep.data(), kept}, made.data()));

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <vector>
+
+#include "runtime/device.h"
 
 namespace tpu::runtime {
 
@@ -28,7 +31,12 @@ void Value::donate() {
 }
 
 Value::~Value() {
-  if (buffer_) memory().remove(*this);
+  if (!buffer_) return;
+  if (Device::forked()) {  // the plugin's threads are gone, and its locks and ours may be held for ever
+    new pjrt::Buffer(std::move(buffer_));
+    return;
+  }
+  memory().remove(*this);
 }
 
 void MemoryAccount::set_limit(int64_t bytes) {
@@ -44,6 +52,13 @@ MemoryFigures MemoryAccount::figures() const {
 void MemoryAccount::reset_peak() {
   const std::lock_guard lock(mutex_);
   figures_.peak = figures_.live;
+  figures_.most_buffers = figures_.buffers;
+}
+
+void MemoryAccount::reset_accumulated() {
+  const std::lock_guard lock(mutex_);
+  figures_.allocations = figures_.frees = figures_.out_of_memory = 0;
+  figures_.allocated_bytes = figures_.live;
 }
 
 void MemoryAccount::add(Value& value) {
@@ -55,8 +70,9 @@ void MemoryAccount::add(Value& value) {
   figures_.live += bytes;
   figures_.peak = std::max(figures_.peak, figures_.live);
   figures_.largest = std::max(figures_.largest, bytes);
-  ++figures_.buffers;
+  figures_.most_buffers = std::max(figures_.most_buffers, ++figures_.buffers);
   ++figures_.allocations;
+  figures_.allocated_bytes += bytes;
 }
 
 void MemoryAccount::remove(Value& value) {
@@ -69,34 +85,52 @@ void MemoryAccount::remove(Value& value) {
   ++figures_.frees;
 }
 
-Status MemoryAccount::reserve(int64_t outputs, int64_t temporaries) {
-  const std::lock_guard lock(mutex_);
-  const int64_t wanted = outputs + temporaries;
-  if (figures_.limit == 0 || figures_.live + wanted <= figures_.limit) {
-    figures_.peak = std::max(figures_.peak, figures_.live + wanted);
-    return {};
+Status MemoryAccount::reserve(std::string_view who, int64_t outputs, int64_t temporaries) {
+  MemoryFigures now;
+  {
+    const std::lock_guard lock(mutex_);
+    const int64_t wanted = figures_.live + outputs + temporaries;
+    if (figures_.limit == 0 || wanted <= figures_.limit) {
+      figures_.peak = std::max(figures_.peak, wanted);
+      return {};
+    }
+    ++figures_.out_of_memory;
+    now = figures_;
   }
-  ++figures_.out_of_memory;
+  const std::string line = describe(current_line());
+  return {Code::kOutOfMemory, "tpu out of memory: " + std::string(who) + (line.empty() ? "" : " at " + line) +
+                                  " needs " + std::to_string(outputs) + " bytes for its results and " +
+                                  std::to_string(temporaries) + " for temporaries; " + std::to_string(now.live) +
+                                  " of " + std::to_string(now.limit) + " bytes are in use. Live, by size:" + live(8)};
+}
+
+std::string MemoryAccount::live(size_t most) const {
   struct Kind {
-    int64_t count = 0, bytes = 0;
+    const hlo::Type* type;
+    Line line;
+    int64_t count, bytes;
   };
-  std::map<std::string, Kind> kinds;
-  for (const Value* v = newest_; v != nullptr; v = v->older_) {
-    Kind& kind = kinds[v->type->str()];
-    ++kind.count;
-    kind.bytes += v->type->bytes();
+  std::vector<Kind> kinds;
+  {
+    std::map<std::tuple<const hlo::Type*, const void*, int32_t>, size_t> index;
+    const std::lock_guard lock(mutex_);
+    for (const Value* v = newest_; v != nullptr; v = v->older_) {
+      const auto [at, is_new] = index.emplace(std::tuple(v->type, v->line.code, v->line.instruction), kinds.size());
+      if (is_new) kinds.push_back({v->type, v->line, 0, 0});
+      ++kinds[at->second].count;
+      kinds[at->second].bytes += v->type->bytes();
+    }
   }
-  std::vector<std::pair<std::string, Kind>> sorted(kinds.begin(), kinds.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
-  std::string text = "tpu out of memory: a program needs " + std::to_string(outputs) + " bytes for its results and " +
-                     std::to_string(temporaries) + " for temporaries; " + std::to_string(figures_.live) + " of " +
-                     std::to_string(figures_.limit) + " bytes are in use. Live, by size:";
-  for (size_t i = 0; i < std::min<size_t>(sorted.size(), 8); ++i) {
-    text += "\n  " + std::to_string(sorted[i].second.bytes) + " bytes in " + std::to_string(sorted[i].second.count) +
-            " x " + sorted[i].first;
+  std::stable_sort(kinds.begin(), kinds.end(), [](const Kind& a, const Kind& b) { return a.bytes > b.bytes; });
+  std::string text;
+  for (size_t i = 0; i < std::min(kinds.size(), most); ++i) {
+    const Kind& kind = kinds[i];
+    const std::string line = describe(kind.line);  // takes the GIL, whose holder may wait for our lock
+    text += "\n  " + std::to_string(kind.bytes) + " bytes in " + std::to_string(kind.count) + " x " + kind.type->str() +
+            (line.empty() ? "" : " made at " + line);
   }
-  return {Code::kOutOfMemory, text};
+  if (kinds.size() > most) text += "\n  and " + std::to_string(kinds.size() - most) + " smaller kinds";
+  return text;
 }
 
 void MemoryAccount::each(const std::function<void(const Value&)>& fn) const {

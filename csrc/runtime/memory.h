@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "runtime/value.h"
@@ -13,7 +15,8 @@ namespace tpu::runtime {
 
 struct MemoryFigures {  // bytes
   int64_t live = 0, peak = 0, limit = 0, largest = 0;
-  int64_t buffers = 0, allocations = 0, frees = 0, out_of_memory = 0;
+  int64_t buffers = 0, most_buffers = 0, out_of_memory = 0;
+  int64_t allocations = 0, frees = 0, allocated_bytes = 0;  // since the start, or reset_accumulated()
 };
 
 class MemoryAccount {
@@ -22,10 +25,13 @@ class MemoryAccount {
   void set_limit(int64_t bytes);
   MemoryFigures figures() const;
   void reset_peak();
+  void reset_accumulated();
+  // What is live by type and by the line that made it, the largest first.
+  std::string live(size_t most) const;
 
-  // Before a launch that needs `outputs` + `temporaries` new bytes: kOutOfMemory where the limit forbids it, with what
-  // is live; otherwise notes the peak.
-  Status reserve(int64_t outputs, int64_t temporaries);
+  // Before `who` takes `outputs` + `temporaries` new bytes: kOutOfMemory where the limit forbids it, with what is live;
+  // otherwise notes the peak.
+  Status reserve(std::string_view who, int64_t outputs, int64_t temporaries);
   // Every ready value, newest first, under the account's lock: `fn` must be quick and must not free values.
   void each(const std::function<void(const Value&)>& fn) const;
   // References to all ready values.

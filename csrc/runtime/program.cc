@@ -188,12 +188,37 @@ std::string where(const Recording& recording, size_t node, std::span<const Line>
   return line.empty() ? text : text + " recorded at " + line;
 }
 
+std::string name_of(const Recording& recording, std::span<const uint32_t> live) {
+  const std::vector<bool> need = needed(recording, live);
+  std::vector<std::string> names;  // reads and writes of views only where there is nothing else
+  std::string view;
+  for (size_t i = 0; i < recording.nodes.size(); ++i) {
+    if (!need[i]) continue;
+    const std::string name(recording.nodes[i].call->name);
+    if (name.starts_with("view.") || name.starts_with("storage.")) {
+      view = name;
+    } else {
+      names.push_back("aten::" + name);
+    }
+  }
+  if (names.empty()) return view;
+  if (names.size() == 1) return names[0];
+  return "a program of " + std::to_string(names.size()) + " ops (" + names.front() + " to " + names.back() + ")";
+}
+
+// TORCH_TPU_FAIL_COMPILE=add makes every program with that operator fail to compile: to test what follows.
+bool told_to_fail(const hlo::Call& call) {
+  const char* name = std::getenv("TORCH_TPU_FAIL_COMPILE");
+  return name != nullptr && *name != '\0' && call.name.substr(0, call.name.find('.')) == name;
+}
+
 // A program did not compile: find the first of its nodes that does not compile alone, to name it.
 std::string culprit(Device& device, const Program& program, std::span<const Line> lines) {
   const std::vector<bool> need = needed(program.recording, program.live);
   for (size_t i = 0; i < program.recording.nodes.size(); ++i) {
     if (!need[i]) continue;
     const hlo::Call& call = *program.recording.nodes[i].call;
+    if (told_to_fail(call)) return where(program.recording, i, lines);
     try {
       hlo::Builder b;
       hlo::Values operands;
@@ -219,11 +244,15 @@ Status compile(Device& device, Program& program, std::span<const Line> lines) {
     std::fprintf(stderr, "%s\n", text.c_str());
   }
   auto made = device.client().compile(text, device.compile_options());
+  for (const Node& node : program.recording.nodes) {
+    if (told_to_fail(*node.call)) made = internal("TORCH_TPU_FAIL_COMPILE names it");
+  }
   if (!made.ok()) {
     return Status(made.status().code(),
                   culprit(device, program, lines) + " does not compile: " + made.status().message());
   }
   program.executable = std::move(*made);
+  program.name = name_of(program.recording, program.live);
   program.temporary_bytes = program.executable->memory().temporaries;
   counters().compiles.fetch_add(1, std::memory_order_relaxed);
   counters().compile_ns.fetch_add((std::chrono::steady_clock::now() - start).count(), std::memory_order_relaxed);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/device.h"
@@ -16,6 +17,7 @@ struct Key {
 
 struct Program {
   Key key;
+  std::string name;             // for people: its operator, or its first and last
   Recording recording;          // compared on every hit
   std::vector<uint32_t> live;   // results that are outputs, in order
   std::vector<uint32_t> given;  // inputs whose memory the outputs may take, ascending

@@ -174,6 +174,7 @@ ValuePtr Region::result(uint32_t index) {
   if (slot == nullptr) {
     slot = new Value(result_types_[index]);
     slot->defer(this, index);
+    slot->line = lines_.back();  // asked for right after it was recorded
   }
   return ValuePtr::share(slot);
 }

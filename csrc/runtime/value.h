@@ -10,11 +10,11 @@
 #include "base/status.h"
 #include "hlo/type.h"
 #include "pjrt/pjrt.h"
+#include "runtime/line.h"
 
 namespace tpu::runtime {
 
 class Region;
-struct Line;
 
 class Value {
  public:
@@ -23,6 +23,7 @@ class Value {
   Value& operator=(const Value&) = delete;
 
   const hlo::Type* const type;
+  Line line;  // that made it, for accounts of what is live
 
   // Deferred: the region whose cut will fill this value, else null. Cleared after `buffer` or `error` is set, so a
   // thread that reads null may read those.

@@ -1,0 +1,57 @@
+"""Fixtures of all tests."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+import torch_tpu
+from torch_tpu.modes import current_mode
+
+
+@pytest.fixture(autouse=True)
+def same_start() -> Iterator[None]:
+    """Each test starts from the same seed, and leaves the mode and the memory limit as they were."""
+    torch.manual_seed(0)
+    mode, limit = current_mode(), torch.tpu.get_memory_limit()
+    yield
+    torch_tpu.eager_mode(mode)
+    torch.tpu.set_memory_limit(limit)
+
+
+@pytest.fixture(params=["strict", "debug", "defer"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """The test runs once in each mode."""
+    torch_tpu.eager_mode(request.param)
+    return request.param
+
+
+class Finished:
+    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    def __str__(self) -> str:
+        return f"exit code {self.code}\n{self.out[-3000:]}\n{self.err[-6000:]}"
+
+
+@pytest.fixture
+def python() -> Callable[..., Finished]:
+    """``python(code, **env)`` runs a program in a new interpreter, which must end well and in time."""
+
+    def run(code: str, *, code_expected: int = 0, timeout: float = 120, **env: str) -> Finished:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        result = Finished(done)
+        assert result.code == code_expected, str(result)
+        return result
+
+    return run
