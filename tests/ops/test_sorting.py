@@ -35,13 +35,13 @@ def name(dtype: torch.dtype) -> str:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_sort(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     def run(x: torch.Tensor) -> Any:
-        return x.sort(0, stable=True), x.sort(-1, stable=True, descending=True), x.argsort(0, stable=True)
+        return x.sort(dim=0, stable=True), x.sort(dim=-1, stable=True, descending=True), x.argsort(dim=0, stable=True)
 
     check(run, tied(shape, dtype), exact=True)
 
 
 def test_sort_of_what_is_no_number() -> None:
-    check(lambda x: (x.sort(1, stable=True), x.sort(1, stable=True, descending=True), x.msort()), ODD)
+    check(lambda x: (x.sort(dim=1, stable=True), x.sort(dim=1, stable=True, descending=True), x.msort()), ODD)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=name)
