@@ -70,6 +70,8 @@ void read_static(const c10::IValue& v, Frame& frame) {
     w.push_back(word(kStatic, 8, s.size()));
     for (const char c : s) w.push_back(static_cast<uint64_t>(c));
   } else if (v.isDevice() || v.isGenerator()) {
+    TORCH_CHECK(!v.isDevice() || v.toDevice().index() <= 0, "device tpu:", static_cast<int>(v.toDevice().index()),
+                " does not exist: there is one device a process, tpu:0");
     w.push_back(word(kStatic, 9));
   } else if (v.isList()) {
     const auto list = v.toListRef();
@@ -80,10 +82,26 @@ void read_static(const c10::IValue& v, Frame& frame) {
   }
 }
 
-void read_tensor_or_number(const at::Tensor& t, Frame& frame) {
+constexpr c10::DispatchKeySet kBits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+
+// PyTorch resolves conjugate and negative views before most operators, but some (clone, mm, ...) get to see them.
+at::Tensor resolved(at::Tensor t) {
+  const bool conj = t.is_conj(), neg = t.is_neg();
+  if (conj) t = at::_conj(t);
+  if (neg) t = at::_neg_view(t);
+  if (conj) t = at::conj_physical(t);
+  return neg ? at::neg(t) : t;
+}
+
+void read_tensor_or_number(const at::Tensor& t, bool written, Frame& frame) {
   at::TensorImpl& impl = *t.unsafeGetTensorImpl();
   if (!t.defined()) {
     frame.words.push_back(word(kNone));
+  } else if (impl.device_type() == c10::DeviceType::PrivateUse1 && impl.key_set().has_any(kBits)) [[unlikely]] {
+    TORCH_CHECK_NOT_IMPLEMENTED(!written,
+                                "device tpu: this operator cannot write through a conjugate or negative view");
+    frame.resolved.push_back(resolved(t));
+    read_tensor(*frame.resolved.back().unsafeGetTensorImpl(), frame);
   } else if (impl.device_type() == c10::DeviceType::PrivateUse1) {
     read_tensor(impl, frame);
   } else if (impl.is_cpu() && impl.dim() == 0) {
@@ -222,7 +240,7 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
         if (v.isNone()) {
           frame.words.push_back(word(kNone));
         } else {
-          read_tensor_or_number(v.toTensor(), frame);
+          read_tensor_or_number(v.toTensor(), spec.written, frame);
         }
         break;
       case ops::Arg::kTensors:
@@ -240,7 +258,7 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
             frame.uploaded.push_back(upload(e.toTensor()));  // as on other devices, CPU indices are brought over
             read_tensor(*frame.uploaded.back().unsafeGetTensorImpl(), frame);
           } else {
-            read_tensor_or_number(e.toTensor(), frame);
+            read_tensor_or_number(e.toTensor(), spec.written, frame);
           }
         }
         break;

@@ -59,6 +59,7 @@ struct Frame {
   c10::SmallVector<int64_t, 16> starts;
   SeenTensors seen;
   std::vector<at::Tensor> uploaded;  // CPU index tensors, brought over
+  std::vector<at::Tensor> resolved;  // what conjugate and negative views show, where PyTorch leaves these to us
   at::GeneratorImpl* generator = nullptr;
   uint64_t hash() const {
     uint64_t h = 0;
