@@ -355,9 +355,9 @@ std::vector<at::Tensor> record(hlo::Call call, const std::vector<at::Tensor>& op
     if (other != nullptr && other != &region) check(runtime::ensure_ready(*t.cell->value));
   }
   const hlo::Call* interned = hlo::intern(std::move(call));
-  if (Recorder* recorder = Recorder::active()) recorder->give_up();
   const runtime::Line line = runtime::current_line();
   const std::lock_guard lock(region.mutex);
+  if (Recorder* recorder = Recorder::active()) recorder->give_up();
   const auto append = [&](const hlo::Call* what, std::span<const Ref> refs) {
     return Ref(Ref::kResult, region.append(what, refs, line));
   };

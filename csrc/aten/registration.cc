@@ -47,7 +47,8 @@ const Overload* make(const ops::Row& row, const std::string& name, Overload::Kin
 }
 
 // Have kernels of their own, which end in the table's where all is on the device.
-std::map<std::string, const Overload*> wrapped = {{"copy_", nullptr}, {"_to_copy", nullptr}};
+std::map<std::string, const Overload*, std::less<>> wrapped = {
+    {"copy_", nullptr}, {"_to_copy", nullptr}, {"clone", nullptr}};
 
 // A kernel would take away the derivative that a composite has from its parts.
 bool is_composite(const Overload& overload) {
@@ -157,16 +158,11 @@ bool run_functional(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   return true;
 }
 
+void run_wrapped(const char* name, torch::jit::Stack* stack) { run(*wrapped.find(name)->second, stack); }
+
 void copy_on_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   torch::jit::Stack stack{dst, src, non_blocking};
-  run(*wrapped["copy_"], &stack);
-}
-
-at::Tensor convert_on_device(const at::Tensor& self, std::optional<at::ScalarType> dtype,
-                             std::optional<at::MemoryFormat> format) {
-  torch::jit::Stack stack{self, dtype, c10::IValue(), c10::IValue(), c10::IValue(), false, format};
-  run(*wrapped["_to_copy"], &stack);
-  return stack[0].toTensor();
+  run_wrapped("copy_", &stack);
 }
 
 }  // namespace tpu::aten

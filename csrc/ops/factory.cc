@@ -19,7 +19,8 @@ Value spaced(Builder& b, Value start, Value end, int64_t steps, DType compute) {
   start = b.convert(start, compute), end = b.convert(end, compute);
   if (steps <= 1) return b.broadcast_to(start, {steps});
   const auto number = [&](int64_t v) { return b.scalar_int(v, compute); };
-  const Value step = b.div(b.sub(end, start), number(steps - 1));
+  // A divisor that the compiler knows becomes a factor, and 49 / 49 is no longer 1.
+  const Value step = b.div(b.sub(end, start), b.optimization_barrier({number(steps - 1)})[0]);
   const Value i = b.iota(compute, {steps}, 0);
   const Value from_start = b.add(start, b.mul(step, i));
   const Value from_end = b.sub(end, b.mul(step, b.sub(number(steps - 1), i)));

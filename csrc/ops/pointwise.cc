@@ -50,10 +50,19 @@ Value floor_divide(Builder& b, Value x, Value y) {
 
 Value truncate(Builder& b, Value x) { return b.select(b.lt(x, constant(b, x, 0)), b.ceil(x), b.floor(x)); }
 
-Value divide(Builder& b, Value x, Value y, const optional<std::string>& rounding) {
+// To the precision of a narrower type, staying in the wider one.
+Value round_to(Builder& b, Value x, DType narrow) {
+  if (narrow != DType::kF16 && narrow != DType::kBF16) return x;
+  const char* bits = narrow == DType::kF16 ? "exponent_bits = 5 : i32, mantissa_bits = 10 : i32"
+                                           : "exponent_bits = 8 : i32, mantissa_bits = 7 : i32";
+  return b.raw("stablehlo.reduce_precision", {x}, bits, {*x.type})[0];
+}
+
+Value divide(Builder& b, const Call& call, Value x, Value y, const optional<std::string>& rounding) {
   if (!rounding) return b.div(x, y);
   if (*rounding == "floor") return floor_divide(b, x, y);
-  return whole(x) ? b.div(x, y) : truncate(b, b.div(x, y));
+  if (whole(x)) return b.div(x, y);
+  return truncate(b, round_to(b, b.div(x, y), call.results[0]->dtype));  // PyTorch rounds the quotient first
 }
 
 Value power(Builder& b, const Call& call, Value x, const Number& exponent) {
@@ -163,9 +172,13 @@ void add_bitwise(Table& ops) {
 void add_division(Table& ops) {
   add_binary(ops, pointwise, {"div.Tensor", "div.Scalar"}, [](Builder& b, Value x, Value y) { return b.div(x, y); });
   ops.add("div.Tensor_mode", pointwise,
-          [](Builder& b, Value x, Value y, optional<std::string> rounding) { return divide(b, x, y, rounding); });
+          [](Builder& b, const Call& call, Value x, Value y, optional<std::string> rounding) {
+            return divide(b, call, x, y, rounding);
+          });
   ops.add("div.Scalar_mode", pointwise,
-          [](Builder& b, Value x, Scalar y, optional<std::string> rounding) { return divide(b, x, y, rounding); });
+          [](Builder& b, const Call& call, Value x, Scalar y, optional<std::string> rounding) {
+            return divide(b, call, x, y, rounding);
+          });
   add_binary(ops, pointwise, {"floor_divide", "floor_divide.Scalar"}, lowering<floor_divide>);
   add_binary(ops, pointwise, {"remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"}, lowering<remainder>);
   add_binary(ops, pointwise, {"fmod.Tensor", "fmod.Scalar"}, [](Builder& b, Value x, Value y) { return b.rem(x, y); });

@@ -129,7 +129,6 @@ void add_rounding(Table& ops) {
 }
 
 void add_complex(Table& ops) {
-  add_unary_op(ops, "_conj_physical", lowering<conj>);
   add_unary_op(ops, "conj_physical", lowering<conj>);
   add_unary_op(ops, "angle", lowering<angle>);
   ops.add("complex", exact, [](Builder& b, Value re, Value im) { return b.complex(re, im); });
