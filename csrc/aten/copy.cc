@@ -1,7 +1,5 @@
 #include "aten/copy.h"
 
-#include <ATen/ops/_to_copy_native.h>
-
 #include "aten/cell.h"
 #include "aten/dtype.h"
 #include "aten/engine.h"
@@ -131,21 +129,10 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   return self;
 }
 
-at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                   std::optional<at::Device> device, std::optional<bool> pin, bool non_blocking,
-                   std::optional<at::MemoryFormat> format) {
-  const bool stays = is_tpu(self) && (!device || (device->type() == at::kPrivateUse1 && device->index() <= 0));
-  if (stays && c10::layout_or_default(layout) == at::kStrided && !c10::pinned_memory_or_default(pin)) {
-    return convert_on_device(self, dtype, format);
-  }
-  return at::native::_to_copy(self, dtype, layout, device, pin, non_blocking, format);
-}
-
 at::Scalar local_scalar_dense(const at::Tensor& self) { return at::_local_scalar_dense(on_host(self)); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("copy_", TORCH_FN(copy_));
-  m.impl("_to_copy", TORCH_FN(to_copy));
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));

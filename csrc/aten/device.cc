@@ -42,6 +42,18 @@ struct Event {
   std::chrono::steady_clock::time_point when{};
 };
 
+}  // namespace
+
+double elapsed_time(uint64_t from, uint64_t to) {
+  TORCH_CHECK(from != 0 && to != 0, "Both events must be recorded before calculating elapsed time.");
+  const auto& a = *reinterpret_cast<const Event*>(from);
+  const auto& b = *reinterpret_cast<const Event*>(to);
+  TORCH_CHECK_VALUE(a.timed && b.timed, "Both events must be created with argument 'enable_timing=True'.");
+  return std::chrono::duration<double, std::milli>(b.when - a.when).count();
+}
+
+namespace {
+
 struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kType; }
   c10::Device exchangeDevice(c10::Device d) const override {
@@ -83,11 +95,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   void synchronizeDevice(const c10::DeviceIndex) const override { synchronize(); }
   void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
   double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
-    TORCH_CHECK(from != nullptr && to != nullptr, "Both events must be recorded before calculating elapsed time.");
-    const auto& a = *static_cast<Event*>(from);
-    const auto& b = *static_cast<Event*>(to);
-    TORCH_CHECK_VALUE(a.timed && b.timed, "Both events must be created with argument 'enable_timing=True'.");
-    return std::chrono::duration<double, std::milli>(b.when - a.when).count();
+    return elapsed_time(reinterpret_cast<uint64_t>(from), reinterpret_cast<uint64_t>(to));
   }
 
  private:

@@ -138,6 +138,13 @@ Unique unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool inverse,
   return unique_along(self, dim, true, inverse, counts);
 }
 
+// --- sinks --------------------------------------------------------------------------------------------------------
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two ",
+              "devices, ", self.device(), " and ", other.device(), "!");
+  return self.sizes() == other.sizes() && at::all(at::eq(self, other)).item<bool>();
+}
+
 // --- counts -------------------------------------------------------------------------------------------------------
 std::pair<int64_t, int64_t> two_numbers(const char* name, hlo::Emit emit, const at::Tensor& x) {
   const at::Tensor found = download(compute(name, emit, {x}, {type_of(at::kLong, {2})})[0]);
@@ -257,6 +264,7 @@ void check_values(const at::Tensor& self, const at::Tensor& mask, int64_t at, co
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("equal", TORCH_FN(equal));
   m.impl("nonzero", TORCH_FN(nonzero));
   m.impl("nonzero.out", TORCH_FN(nonzero_out));
   m.impl("masked_select", TORCH_FN(masked_select));

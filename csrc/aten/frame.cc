@@ -27,9 +27,7 @@ NumberArg number_of(const at::TensorImpl& t) {
 }
 
 void add_number(const NumberArg& n, bool may_be_identity, Frame& frame) {
-  const bool identity = may_be_identity && n.kind != NumberArg::kComplex &&
-                        (n.kind == NumberArg::kInt ? n.i == 0 || n.i == 1 || n.i == -1
-                                                   : (n.re == 0 && !std::signbit(n.re)) || n.re == 1 || n.re == -1);
+  const bool identity = may_be_identity && n.is_identity();
   if (identity) {
     const int64_t which = n.kind == NumberArg::kInt ? n.i : static_cast<int64_t>(n.re);
     frame.words.push_back(word(kIdentity, n.kind, static_cast<uint64_t>(which + 1)));
@@ -72,6 +70,8 @@ void read_static(const c10::IValue& v, Frame& frame) {
     w.push_back(word(kStatic, 8, s.size()));
     for (const char c : s) w.push_back(static_cast<uint64_t>(c));
   } else if (v.isDevice() || v.isGenerator()) {
+    TORCH_CHECK(!v.isDevice() || v.toDevice().index() <= 0, "device tpu:", static_cast<int>(v.toDevice().index()),
+                " does not exist: there is one device a process, tpu:0");
     w.push_back(word(kStatic, 9));
   } else if (v.isList()) {
     const auto list = v.toListRef();
@@ -82,10 +82,26 @@ void read_static(const c10::IValue& v, Frame& frame) {
   }
 }
 
-void read_tensor_or_number(const at::Tensor& t, Frame& frame) {
+constexpr c10::DispatchKeySet kBits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+
+// PyTorch resolves conjugate and negative views before most operators, but some (clone, mm, ...) get to see them.
+at::Tensor resolved(at::Tensor t) {
+  const bool conj = t.is_conj(), neg = t.is_neg();
+  if (conj) t = at::_conj(t);
+  if (neg) t = at::_neg_view(t);
+  if (conj) t = at::conj_physical(t);
+  return neg ? at::neg(t) : t;
+}
+
+void read_tensor_or_number(const at::Tensor& t, bool written, Frame& frame) {
   at::TensorImpl& impl = *t.unsafeGetTensorImpl();
   if (!t.defined()) {
     frame.words.push_back(word(kNone));
+  } else if (impl.device_type() == c10::DeviceType::PrivateUse1 && impl.key_set().has_any(kBits)) [[unlikely]] {
+    TORCH_CHECK_NOT_IMPLEMENTED(!written,
+                                "device tpu: this operator cannot write through a conjugate or negative view");
+    frame.resolved.push_back(resolved(t));
+    read_tensor(*frame.resolved.back().unsafeGetTensorImpl(), frame);
   } else if (impl.device_type() == c10::DeviceType::PrivateUse1) {
     read_tensor(impl, frame);
   } else if (impl.is_cpu() && impl.dim() == 0) {
@@ -126,6 +142,40 @@ NumberArg NumberArg::of(const at::Scalar& s) {
   return n;
 }
 
+std::pair<uint64_t, uint64_t> SeenTensors::add(const Cell* cell, const runtime::Value* value,
+                                               const c10::SmallVectorImpl<TensorArg>& tensors) {
+  constexpr size_t kFew = 16;
+  const size_t n = tensors.size();
+  std::pair<uint64_t, uint64_t> same{0, 0};
+  if (n < kFew) {
+    for (size_t i = 0; i < n && (same.first == 0 || same.second == 0); ++i) {
+      const Cell* other = tensors[i].cell;
+      if (same.first == 0 && other == cell) same.first = i + 1;
+      if (same.second == 0 && value != nullptr && other->value.get() == value) same.second = i + 1;
+    }
+    return same;
+  }
+  if (n * 4 >= slots_.size()) {
+    slots_.assign(std::bit_ceil(n * 8), {});
+    for (size_t i = 0; i < n; ++i) {
+      first(tensors[i].cell, i + 1);
+      if (tensors[i].cell->value) first(tensors[i].cell->value.get(), i + 1);
+    }
+  }
+  const auto before = [&](const void* what) {
+    const uint64_t found = first(what, n + 1);
+    return found == n + 1 ? 0 : found;
+  };
+  return {before(cell), value != nullptr ? before(value) : 0};
+}
+
+uint64_t SeenTensors::first(const void* what, uint64_t number) {
+  size_t at = mix(0, reinterpret_cast<uintptr_t>(what)) & (slots_.size() - 1);
+  while (slots_[at].second != 0 && slots_[at].first != what) at = (at + 1) & (slots_.size() - 1);
+  if (slots_[at].second == 0) slots_[at] = {what, number};
+  return slots_[at].second;
+}
+
 void read_tensor(at::TensorImpl& impl, Frame& frame) {
   Cell& cell = cell_of(impl);
   const DType dtype = to_dtype(c10::typeMetaToScalarType(impl.dtype()));
@@ -139,12 +189,7 @@ void read_tensor(at::TensorImpl& impl, Frame& frame) {
   const hlo::Type* type = cell.type;
   // Which earlier operand has the same cell, or another cell with the same value: part of the signature, since writes
   // chain through a cell, and a launch may not be given one buffer twice.
-  uint64_t same_cell = 0, same_value = 0;
-  for (size_t i = 0; i < frame.tensors.size() && (same_cell == 0 || same_value == 0); ++i) {
-    const Cell* other = frame.tensors[i].cell;
-    if (same_cell == 0 && other == &cell) same_cell = i + 1;
-    if (same_value == 0 && cell.value && other->value.get() == cell.value.get()) same_value = i + 1;
-  }
+  const auto [same_cell, same_value] = frame.seen.add(&cell, cell.value.get(), frame.tensors);
   const uint64_t undefined = cell.value ? 0 : 1;
   const auto first_start = static_cast<uint32_t>(frame.starts.size());
   const hlo::ViewClass* view = nullptr;
@@ -195,7 +240,7 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
         if (v.isNone()) {
           frame.words.push_back(word(kNone));
         } else {
-          read_tensor_or_number(v.toTensor(), frame);
+          read_tensor_or_number(v.toTensor(), spec.written, frame);
         }
         break;
       case ops::Arg::kTensors:
@@ -213,7 +258,7 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
             frame.uploaded.push_back(upload(e.toTensor()));  // as on other devices, CPU indices are brought over
             read_tensor(*frame.uploaded.back().unsafeGetTensorImpl(), frame);
           } else {
-            read_tensor_or_number(e.toTensor(), frame);
+            read_tensor_or_number(e.toTensor(), spec.written, frame);
           }
         }
         break;
@@ -227,6 +272,19 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
           if (v.isBool()) frame.words.push_back(word(kStatic, 3));
         }
         break;
+      case ops::Arg::kNumbers: {
+        const auto add = [&](const c10::IValue& e) {
+          add_number(NumberArg::of(e.toScalar()), false, frame);
+          if (e.isBool()) frame.words.push_back(word(kStatic, 3));
+        };
+        if (!v.isList()) {
+          add(v);
+          break;
+        }
+        frame.words.push_back(word(kList, v.toListRef().size()));
+        for (const c10::IValue& e : v.toListRef()) add(e);
+        break;
+      }
       case ops::Arg::kPosition:
         if (v.isNone()) {
           frame.words.push_back(word(kNone));

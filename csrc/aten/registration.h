@@ -12,8 +12,7 @@ bool run_functional(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // dst.copy_(src) where both are tpu tensors, or src is a 0-d CPU tensor.
 void copy_on_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking);
 
-// self.to(dtype, memory_format) where self is a tpu tensor.
-at::Tensor convert_on_device(const at::Tensor& self, std::optional<at::ScalarType> dtype,
-                             std::optional<at::MemoryFormat> format);
+// The table's row of an overload that has a kernel of its own.
+void run_wrapped(const char* name, torch::jit::Stack* stack);
 
 }  // namespace tpu::aten

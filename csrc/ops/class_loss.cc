@@ -1,7 +1,7 @@
 // Losses whose target names classes, and their derivatives. Scores have their classes in dimension 1 (0 if they have
 // only one), targets one class for each place of the others.
+#include "ops/bounds.h"
 #include "ops/losses.h"
-#include "ops/taking.h"
 
 namespace tpu::ops {
 namespace {
@@ -27,7 +27,7 @@ Targets read_targets(Builder& b, Value scores, Value target) {
 
 // The weight of each place; 0 where the target is to be ignored.
 Value place_weights(Builder& b, const Targets& t, Value scores, const optional<Value>& weight, int64_t ignore_index) {
-  const Value w = weight ? take(b, *weight, t.index) : b.full(1, scores.dtype(), t.index.dims());
+  const Value w = weight ? take_each(b, *weight, t.index) : b.full(1, scores.dtype(), t.index.dims());
   return b.select(b.ne(t.index, b.scalar_int(ignore_index, DType::kS64)), w, b.zeros_like(w));
 }
 
@@ -55,17 +55,11 @@ Value nll_backward(Builder& b, Value grad, Value scores, Raw target, optional<Va
   return b.select(here, b.broadcast_to(slope, scores.dims()), b.zeros_like(scores));
 }
 
-// Debug mode: a target that names no class.
+// Debug mode: every target names a class, or is ignored.
 Value check_nll(Builder& b, Value scores, Value target, int64_t ignore_index) {
-  const Value t = b.flatten(b.convert(target, DType::kS64));
-  const int64_t classes = scores.dim(class_dim(scores));
-  const Value known = b.and_(b.ge(t, b.scalar_int(0, DType::kS64)), b.lt(t, b.scalar_int(classes, DType::kS64)));
-  const Value bad = b.not_(b.or_(known, b.eq(t, b.scalar_int(ignore_index, DType::kS64))));
-  const Value any = b.convert(b.reduce(Reduce::kOr, bad, {0}), DType::kS64);
-  const Value worst = b.reduce(Reduce::kMax, b.select(bad, t, b.full_like(t, -1)), {0});
-  const Value least = b.reduce(Reduce::kMin, b.select(bad, t, b.zeros_like(t)), {0});
-  const Value found = b.select(b.lt(least, b.scalar_int(0, DType::kS64)), least, worst);
-  return b.concat({b.reshape(any, {1}), b.reshape(found, {1}), b.array(Dims{classes}, DType::kS64)}, 0);
+  const Value t = b.convert(target, DType::kS64);
+  const Value ignored = b.eq(t, b.scalar_int(ignore_index, DType::kS64));
+  return bounds(b, b.select(ignored, b.zeros_like(t), t), scores.dim(class_dim(scores)));
 }
 
 void add_nll(Table& ops) {
@@ -103,7 +97,7 @@ void add_multi_margin(Table& ops) {
             const Value z = excess(b, x, t, margin);
             const Value sum = b.reduce(Reduce::kAdd, p.to_int() == 1 ? z : b.mul(z, z), {t.dim});
             Value loss = b.div(sum, b.scalar(static_cast<double>(x.dim(t.dim)), x.dtype()));
-            if (weight) loss = b.mul(loss, b.reshape(take(b, *weight, t.index), loss.dims()));
+            if (weight) loss = b.mul(loss, b.reshape(take_each(b, *weight, t.index), loss.dims()));
             return b.reshape(reduce_loss(b, loss, how), call.results[0]->dims);
           });
   ops.add("multi_margin_loss_backward", reduction,
@@ -114,7 +108,7 @@ void add_multi_margin(Table& ops) {
             const Value z = excess(b, x, t, margin);
             const Value one = b.full_like(z, 1), zero = b.zeros_like(z);
             Value slope = p.to_int() == 1 ? b.select(b.gt(z, zero), one, zero) : b.add(z, z);
-            if (weight) slope = b.mul(slope, b.broadcast_to(take(b, *weight, t.index), x.dims()));
+            if (weight) slope = b.mul(slope, b.broadcast_to(take_each(b, *weight, t.index), x.dims()));
             slope = b.div(slope, b.scalar(static_cast<double>(x.dim(t.dim)), x.dtype()));
             slope = b.select(t.is_class, b.neg(spread(b, b.reduce(Reduce::kAdd, slope, {t.dim}), x, {t.dim})), slope);
             const Value each = of_each(b, grad, how, t.index.numel());

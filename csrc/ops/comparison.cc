@@ -4,6 +4,8 @@
 namespace tpu::ops {
 namespace {
 
+constexpr Trait compared{.name = "compared", .promotes = true, .widens = false};
+
 template <hlo::Compare kHow>
 void add_compare(Table& ops, const char* tensor, const char* scalar) {
   ops.add(tensor, exact, [](Builder& b, Value x, Value y) { return b.compare(kHow, x, y); });
@@ -22,6 +24,16 @@ void add_test(Table& ops, const char* name, F) {
 Value clamp(Builder& b, Value x, optional<Value> low, optional<Value> high) {
   if (low) x = b.max(x, *low);
   return high ? b.min(x, *high) : x;
+}
+
+Value is_in(Builder& b, Value x, Value set, bool invert) {
+  const Value members = b.flatten(set);
+  Dims dims = x.dims(), kept;
+  for (int64_t d = 0; d < x.rank(); ++d) kept.push_back(d);
+  dims.push_back(members.numel());
+  const Value same = b.eq(b.broadcast_in_dim(x, dims, kept), b.broadcast_to(members, dims));
+  const Value found = b.reduce(hlo::Reduce::kOr, same, {x.rank()});
+  return invert ? b.not_(found) : found;
 }
 
 optional<Value> value_of(const optional<Scalar>& s) { return s ? optional<Value>(*s) : std::nullopt; }
@@ -53,6 +65,12 @@ void add_comparison(Table& ops) {
   ops.add("clamp_min.Tensor", exact, [](Builder& b, Value x, Value low) { return b.max(x, low); });
   ops.add("clamp_max.Tensor", exact, [](Builder& b, Value x, Value high) { return b.min(x, high); });
 
+  ops.add("isin.Tensor_Tensor", compared,
+          [](Builder& b, Value x, Value set, Ignore, bool invert) { return is_in(b, x, set, invert); });
+  ops.add("isin.Tensor_Scalar", compared,
+          [](Builder& b, Value x, Scalar one, Ignore, bool invert) { return is_in(b, x, one, invert); });
+  ops.add("isin.Scalar_Tensor", compared,
+          [](Builder& b, Scalar x, Value set, Ignore, bool invert) { return is_in(b, x, set, invert); });
   ops.add("where.self", broadcasting, [](Builder& b, const Call& call, Raw condition, Raw x, Raw y) {
     const DType dtype = call.results[0]->dtype;
     return b.select(b.convert(condition, DType::kBool), b.convert(x, dtype), b.convert(y, dtype));

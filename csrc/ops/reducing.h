@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/row.h"
+#include "ops/indexing.h"
 
 namespace tpu::ops {
 
 inline constexpr Trait reduction{"reduction", true, false, false};
 
 // A 0-d tensor counts as one of one element.
-inline int64_t wrap_dim(int64_t dim, int64_t rank) { return dim < 0 ? dim + std::max<int64_t>(rank, 1) : dim; }
 inline Value at_least_1d(Builder& b, Value x) { return x.rank() == 0 ? b.reshape(x, {1}) : x; }
 
 inline Dims all_dims(const Value& x) {
@@ -24,7 +23,7 @@ inline Dims all_dims(const Value& x) {
 inline Dims reduced_dims(const Value& x, const optional<Dims>& dims) {
   if (!dims || dims->empty() || x.rank() == 0) return all_dims(x);
   Dims out;
-  for (const int64_t d : *dims) out.push_back(wrap_dim(d, x.rank()));
+  for (const int64_t d : *dims) out.push_back(axis(d, x.rank()));
   return out;
 }
 inline Dims reduced_dims(const Value& x, int64_t dim) { return reduced_dims(x, Dims{dim}); }
@@ -45,13 +44,18 @@ inline Value spread(Builder& b, Value v, const Value& x, const Dims& dims) {
 }
 
 // 0, 1, 2, ... along `dim` of `x`, in the narrowest type that is fast everywhere.
-inline Value positions(Builder& b, const Value& x, int64_t dim) {
+inline Value iota_like(Builder& b, const Value& x, int64_t dim) {
   const bool narrow = x.dim(dim) <= std::numeric_limits<int32_t>::max();
   return b.iota(narrow ? DType::kS32 : DType::kS64, x.dims(), dim);
 }
 
 inline Value is_nan(Builder& b, Value x) {
   return is_float(x.dtype()) || is_complex(x.dtype()) ? b.is_nan(x) : b.full(0, DType::kBool, x.dims());
+}
+
+// x[index] of a rank-1 x, in the dims of `index`.
+inline Value take_each(Builder& b, Value x, Value index) {
+  return b.reshape(take_slices(b, x, b.flatten(index), 0), index.dims());
 }
 
 // The extremum along `dim`, NaN if there is one, and where it stands first. Two plain reductions: they vectorize, a
@@ -62,7 +66,7 @@ struct Extremum {
 inline Extremum extremum(Builder& b, hlo::Reduce how, Value x, int64_t dim) {
   const Value value = b.reduce(how, x, {dim});
   const Value hit = b.or_(b.eq(x, spread(b, value, x, {dim})), is_nan(b, x));
-  const Value at = positions(b, x, dim);
+  const Value at = iota_like(b, x, dim);
   const Value none = b.scalar_int(std::max<int64_t>(x.dim(dim) - 1, 0), at.dtype());
   return {value, b.reduce(hlo::Reduce::kMin, b.select(hit, at, none), {dim})};
 }

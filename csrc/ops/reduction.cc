@@ -121,7 +121,7 @@ template <Reduce how>
 void add_extremum(Table& ops, const char* all, const char* dim, const char* dims, const char* arg) {
   ops.add(all, plain, [](Builder& b, Value x) { return b.reduce(how, x, all_dims(x)); });
   ops.add(dim, plain, [](Builder& b, const Call& call, Value x, int64_t dim, bool) -> Values {
-    const Extremum e = extremum(b, how, at_least_1d(b, x), wrap_dim(dim, x.rank()));
+    const Extremum e = extremum(b, how, at_least_1d(b, x), axis(dim, x.rank()));
     return {fit(b, call, e.value), fit(b, call, e.index, 1)};
   });
   ops.add(dims, plain, [](Builder& b, const Call& call, Value x, Dims dim, bool) {
@@ -129,7 +129,7 @@ void add_extremum(Table& ops, const char* all, const char* dim, const char* dims
   });
   ops.add(arg, plain, [](Builder& b, const Call& call, Value x, optional<int64_t> dim, bool) {
     const Value line = dim ? at_least_1d(b, x) : b.flatten(x);
-    return fit(b, call, extremum(b, how, line, dim ? wrap_dim(*dim, x.rank()) : 0).index);
+    return fit(b, call, extremum(b, how, line, dim ? axis(*dim, x.rank()) : 0).index);
   });
 }
 

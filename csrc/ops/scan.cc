@@ -9,12 +9,12 @@ using hlo::Reduce;
 template <Reduce how>
 Values running_extremum(Builder& b, const Call& call, Value x, int64_t dim) {
   const Dims dims = x.dims();
-  dim = wrap_dim(dim, x.rank());
+  dim = axis(dim, x.rank());
   x = at_least_1d(b, x);
   const Value best = b.cumulative(how, x, dim);
   // The last element so far that is the extremum, as PyTorch has it; NaN beats all.
   const Value hit = b.or_(b.eq(x, best), is_nan(b, x));
-  const Value at = positions(b, x, dim);
+  const Value at = iota_like(b, x, dim);
   const Value index = b.cumulative(Reduce::kMax, b.select(hit, at, b.zeros_like(at)), dim);
   return {b.reshape(best, dims), b.reshape(index, call.results[1]->dims)};
 }
@@ -45,7 +45,7 @@ Value running_log_sum_exp(Builder& b, Value x, int64_t dim) {
 
 template <typename F>
 Value along(Builder& b, Value x, int64_t dim, F scan) {
-  return b.reshape(scan(at_least_1d(b, x), wrap_dim(dim, x.rank())), x.dims());
+  return b.reshape(scan(at_least_1d(b, x), axis(dim, x.rank())), x.dims());
 }
 
 }  // namespace

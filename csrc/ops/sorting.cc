@@ -1,7 +1,6 @@
 // Sorting, order statistics, and what looks values up in sorted sequences.
 #include "ops/families.h"
 #include "ops/reducing.h"
-#include "ops/taking.h"
 
 namespace tpu::ops {
 namespace {
@@ -21,7 +20,7 @@ Sorted sort(Builder& b, Value x, int64_t dim, bool descending) {
     if (!is_float(x.dtype())) return {less};
     return {b.or_(less, b.and_(b.is_nan(hi), b.not_(b.is_nan(lo))))};
   };
-  const Values out = b.sort({x, positions(b, x, dim)}, dim, true, before);
+  const Values out = b.sort({x, iota_like(b, x, dim)}, dim, true, before);
   return {out[0], out[1]};
 }
 
@@ -77,7 +76,7 @@ void add_median(Table& ops, const char* all, const char* along) {
     return b.reshape(median(b, b.flatten(x), 0, skip_nan).values, call.results[0]->dims);
   });
   ops.add(along, plain, [](Builder& b, const Call& call, Value x, int64_t dim, bool) {
-    return fit(b, call, median(b, at_least_1d(b, x), wrap_dim(dim, x.rank()), skip_nan));
+    return fit(b, call, median(b, at_least_1d(b, x), axis(dim, x.rank()), skip_nan));
   });
 }
 
@@ -86,7 +85,7 @@ Sorted mode(Builder& b, Value x, int64_t dim) {
   const Sorted s = sort(b, x, dim, false);
   const int64_t n = x.dim(dim);
   if (n <= 1) return s;
-  const Value at = positions(b, x, dim);
+  const Value at = iota_like(b, x, dim);
   Dims pad(x.dims().size(), 0), cut(x.dims().size(), 0);
   pad[static_cast<size_t>(dim)] = 1;
   const Value same = b.eq(b.slice_dim(s.values, dim, 1, n), b.slice_dim(s.values, dim, 0, n - 1));
@@ -101,14 +100,14 @@ Sorted mode(Builder& b, Value x, int64_t dim) {
 
 void add_order_statistics(Table& ops) {
   ops.add("kthvalue", plain, [](Builder& b, const Call& call, Value x, int64_t k, int64_t dim, bool) {
-    dim = wrap_dim(dim, x.rank());
+    dim = axis(dim, x.rank());
     const Sorted s = sort(b, at_least_1d(b, x), dim, false);
     return fit(b, call, Sorted{b.slice_dim(s.values, dim, k - 1, k), b.slice_dim(s.index, dim, k - 1, k)});
   });
   add_median<false>(ops, "median", "median.dim");
   add_median<true>(ops, "nanmedian", "nanmedian.dim");
   ops.add("mode", plain, [](Builder& b, const Call& call, Value x, int64_t dim, bool) {
-    return fit(b, call, mode(b, at_least_1d(b, x), wrap_dim(dim, x.rank())));
+    return fit(b, call, mode(b, at_least_1d(b, x), axis(dim, x.rank())));
   });
 }
 
@@ -138,7 +137,7 @@ Value search(Builder& b, Value sorted, Value v, bool right) {
   Value low = b.zeros({DType::kS32, v.dims()}), high = b.full_like(low, static_cast<double>(n));
   for (int64_t left = n; left > 0; left /= 2) {
     const Value middle = b.add(low, b.shr_logical(b.sub(high, low), b.broadcast_to(one, v.dims())));
-    const Value element = shared ? take(b, sorted, middle) : take_along(b, sorted, middle, v.rank() - 1);
+    const Value element = shared ? take_each(b, sorted, middle) : take_along(b, sorted, middle, v.rank() - 1);
     const Value open = b.lt(low, high), on = b.and_(open, goes_on(element, v));
     high = b.select(b.and_(open, b.not_(on)), middle, high);
     low = b.select(on, b.add(middle, one), low);
@@ -199,10 +198,10 @@ void add_searches(Table& ops) {
 void add_sorting(Table& ops) {
   ops.add("sort.stable", plain,
           [](Builder& b, const Call& call, Value x, optional<bool>, int64_t dim, bool descending) {
-            return fit(b, call, sort(b, at_least_1d(b, x), wrap_dim(dim, x.rank()), descending));
+            return fit(b, call, sort(b, at_least_1d(b, x), axis(dim, x.rank()), descending));
           });
   ops.add("topk", plain, [](Builder& b, const Call& call, Value x, int64_t k, int64_t dim, bool largest, bool) {
-    return fit(b, call, top(b, at_least_1d(b, x), k, wrap_dim(dim, x.rank()), largest));
+    return fit(b, call, top(b, at_least_1d(b, x), k, axis(dim, x.rank()), largest));
   });
   add_order_statistics(ops);
   add_searches(ops);

@@ -78,6 +78,7 @@ void bind_device(py::module_& m) {
   m.def("forked", &runtime::Device::forked);
   m.def("synchronize", &aten::synchronize, py::call_guard<py::gil_scoped_release>());
   m.def("idle", &aten::idle);
+  m.def("elapsed_time", &aten::elapsed_time);
   m.def("compile_stats", &compile_stats);
   m.def("fallback_counts", &aten::fallback_counts);
   m.def("default_generator", &aten::default_generator);

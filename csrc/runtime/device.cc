@@ -58,8 +58,8 @@ Result<Device*> Device::get() {
 }
 
 namespace {
-// Creating a client logs its options at level INFO on stderr, before any program could ask for another level. Warnings
-// and errors stay, and so does a level that the user set.
+// A new client logs its options at level INFO on stderr, before any program could ask for another level, which is read
+// as the plugin is loaded. Warnings and errors stay, and so does a level that the user set.
 struct QuietStart {
   static constexpr const char* kLevel = "TF_CPP_MIN_LOG_LEVEL";
   const bool ours = std::getenv(kLevel) == nullptr;
@@ -87,9 +87,9 @@ Status Device::start() {
             "no PJRT plugin for device tpu: install one with `pip install --no-deps lammps-jax-pjrt-cpu` (CPU) or `pip "
             "install libtpu` (TPU), or set TORCH_TPU_PLUGIN to the path of a plugin's shared library"};
   }
-  TPU_ASSIGN(const pjrt::Plugin* plugin, pjrt::Plugin::load(s.plugin));
   {
     const QuietStart quiet;
+    TPU_ASSIGN(const pjrt::Plugin* plugin, pjrt::Plugin::load(s.plugin));
     TPU_ASSIGN(client_, pjrt::Client::create(*plugin, s.options));
   }
   // What the plugin says the device has, unless a smaller limit is set.

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from torch_tpu import _C
 from torch_tpu.device.devices import DeviceLike, index_of
 
 
@@ -32,6 +33,10 @@ class Event(torch.Event):
             blocking=blocking,
             interprocess=interprocess,
         )
+
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds from this event to the other, which PyTorch's own method takes of its exact type only."""
+        return _C.elapsed_time(self.event_id, end_event.event_id)
 
     def __repr__(self) -> str:
         return f"<torch.tpu.Event {self.event_id:#x}>" if self.event_id else "<torch.tpu.Event uninitialized>"
