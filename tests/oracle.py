@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch_tpu
 from torch.testing import assert_close
 from torch.utils._pytree import tree_leaves, tree_map_only
+
+import torch_tpu
 
 MODES = ("strict", "debug", "defer")
 
@@ -33,8 +34,8 @@ def check(
 ) -> Any:
     """``fn(*inputs)`` gives the same on ``tpu`` as on CPU; returns the CPU result.
 
-    Tolerances are those of ``torch.testing``; ``exact`` compares bit for bit. ``strides`` compares these too. No operator
-    may run on the CPU unless ``fallbacks`` says so.
+    Tolerances are those of ``torch.testing``; ``exact`` compares bit for bit. ``strides`` compares these too. No
+    operator may run on the CPU unless ``fallbacks`` says so.
     """
     want = fn(*place(inputs, "cpu"))
     before = torch.tpu.compile_stats()["cpu_fallbacks"]

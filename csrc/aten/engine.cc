@@ -61,22 +61,6 @@ void record(const Run& run, Region& region, runtime::Line line, c10::SmallVector
 // Values that the plan hands out, by plan result.
 using Values = c10::SmallVector<ValuePtr, 8>;
 
-// Results that outlive the call, in order, without repeats.
-c10::SmallVector<uint32_t, 8> escaping(const Plan& plan) {
-  c10::SmallVector<uint32_t, 8> found;
-  const auto add = [&](const Source& s) {
-    if (s.kind == Source::kStep && std::find(found.begin(), found.end(), s.index) == found.end())
-      found.push_back(s.index);
-  };
-  for (const Output& out : plan.outputs) {
-    if (out.kind == Output::kFresh) add(out.source);
-  }
-  // A later effect on the same cell overtakes an earlier one.
-  for (const Effect& e : plan.effects) add(e.source);
-  if (plan.check >= 0) add({Source::kStep, {}, static_cast<uint32_t>(plan.check)});
-  return found;
-}
-
 bool replaces(const Plan& plan, const Frame& frame, const Cell* cell) {
   return std::any_of(plan.effects.begin(), plan.effects.end(),
                      [&](const Effect& e) { return frame.tensors[e.tensor].cell == cell; });
@@ -91,7 +75,7 @@ const StandAlone* stand_alone(const Run& run, bool gives) {
   record(run, scratch, line, results);
   auto alone = std::make_unique<StandAlone>();
   std::vector<uint32_t> live;
-  for (const uint32_t r : escaping(run.plan)) {
+  for (const uint32_t r : run.plan.escaping) {
     alone->outputs.push_back(r);
     live.push_back(results[r].index());
   }
@@ -223,18 +207,30 @@ void apply(const Run& run, const Values& values, torch::jit::Stack* stack, size_
 }
 
 // PyTorch's rules on memory that is written: the meta functions do not see real addresses.
+void check_overlap(const at::Tensor& target, const c10::IValue& v) {
+  if (!v.isTensor()) return;
+  const at::Tensor& other = v.toTensor();
+  if (!other.defined() || other.unsafeGetTensorImpl() == target.unsafeGetTensorImpl() || !other.has_storage() ||
+      !other.storage().is_alias_of(target.storage())) {
+    return;
+  }
+  at::assert_no_partial_overlap(target, other);
+}
+
 void check_overlap(const Overload& overload, c10::ArrayRef<c10::IValue> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!overload.args[i].written || !arguments[i].isTensor()) continue;
-    const at::Tensor& target = arguments[i].toTensor();
+    if (!overload.args[i].written) continue;
     for (size_t k = 0; k < arguments.size(); ++k) {
-      if (k == i || !arguments[k].isTensor()) continue;
-      const at::Tensor& other = arguments[k].toTensor();
-      if (!other.defined() || other.unsafeGetTensorImpl() == target.unsafeGetTensorImpl() || !other.has_storage() ||
-          !other.storage().is_alias_of(target.storage())) {
-        continue;
+      if (k == i) continue;
+      if (arguments[i].isTensor()) {
+        check_overlap(arguments[i].toTensor(), arguments[k]);
+      } else if (overload.each && arguments[i].isTensorList()) {
+        const auto targets = arguments[i].toListRef();
+        const bool list = overload.args[k].list;
+        for (size_t n = 0; n < targets.size(); ++n) {
+          check_overlap(targets[n].toTensor(), list ? arguments[k].toListRef()[n] : arguments[k]);
+        }
       }
-      at::assert_no_partial_overlap(target, other);
     }
   }
 }
@@ -285,7 +281,7 @@ void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, si
     const std::lock_guard lock(region.mutex);
     c10::SmallVector<Ref, 16> results;
     record(run, region, line, results);
-    for (const uint32_t r : escaping(plan)) values[r] = region.result(results[r].index());
+    for (const uint32_t r : plan.escaping) values[r] = region.result(results[r].index());
   }
   if (Recorder* recorder = Recorder::active()) recorder->note(plan, frame, values, run.offset);
   apply(run, values, stack, num_arguments);

@@ -15,8 +15,8 @@ void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, si
 // A value with other dims or dtype over the same bytes, cut or padded with zeros.
 runtime::ValuePtr resized(const runtime::ValuePtr& value, const hlo::Type* type);
 
-// Records a call outside any plan. Operands are what the tensors read as (`call.operands` is filled in here); results are
-// fresh tensors.
+// Records a call outside any plan. Operands are what the tensors read as (`call.operands` is filled in here); results
+// are fresh tensors.
 std::vector<at::Tensor> record(hlo::Call call, const std::vector<at::Tensor>& operands);
 
 // The value of a tensor (its geometry read out of its cell), ready on the device.

@@ -27,9 +27,7 @@ NumberArg number_of(const at::TensorImpl& t) {
 }
 
 void add_number(const NumberArg& n, bool may_be_identity, Frame& frame) {
-  const bool identity = may_be_identity && n.kind != NumberArg::kComplex &&
-                        (n.kind == NumberArg::kInt ? n.i == 0 || n.i == 1 || n.i == -1
-                                                   : (n.re == 0 && !std::signbit(n.re)) || n.re == 1 || n.re == -1);
+  const bool identity = may_be_identity && n.is_identity();
   if (identity) {
     const int64_t which = n.kind == NumberArg::kInt ? n.i : static_cast<int64_t>(n.re);
     frame.words.push_back(word(kIdentity, n.kind, static_cast<uint64_t>(which + 1)));
@@ -144,6 +142,40 @@ NumberArg NumberArg::of(const at::Scalar& s) {
   return n;
 }
 
+std::pair<uint64_t, uint64_t> SeenTensors::add(const Cell* cell, const runtime::Value* value,
+                                               const c10::SmallVectorImpl<TensorArg>& tensors) {
+  constexpr size_t kFew = 16;
+  const size_t n = tensors.size();
+  std::pair<uint64_t, uint64_t> same{0, 0};
+  if (n < kFew) {
+    for (size_t i = 0; i < n && (same.first == 0 || same.second == 0); ++i) {
+      const Cell* other = tensors[i].cell;
+      if (same.first == 0 && other == cell) same.first = i + 1;
+      if (same.second == 0 && value != nullptr && other->value.get() == value) same.second = i + 1;
+    }
+    return same;
+  }
+  if (n * 4 >= slots_.size()) {
+    slots_.assign(std::bit_ceil(n * 8), {});
+    for (size_t i = 0; i < n; ++i) {
+      first(tensors[i].cell, i + 1);
+      if (tensors[i].cell->value) first(tensors[i].cell->value.get(), i + 1);
+    }
+  }
+  const auto before = [&](const void* what) {
+    const uint64_t found = first(what, n + 1);
+    return found == n + 1 ? 0 : found;
+  };
+  return {before(cell), value != nullptr ? before(value) : 0};
+}
+
+uint64_t SeenTensors::first(const void* what, uint64_t number) {
+  size_t at = mix(0, reinterpret_cast<uintptr_t>(what)) & (slots_.size() - 1);
+  while (slots_[at].second != 0 && slots_[at].first != what) at = (at + 1) & (slots_.size() - 1);
+  if (slots_[at].second == 0) slots_[at] = {what, number};
+  return slots_[at].second;
+}
+
 void read_tensor(at::TensorImpl& impl, Frame& frame) {
   Cell& cell = cell_of(impl);
   const DType dtype = to_dtype(c10::typeMetaToScalarType(impl.dtype()));
@@ -157,12 +189,7 @@ void read_tensor(at::TensorImpl& impl, Frame& frame) {
   const hlo::Type* type = cell.type;
   // Which earlier operand has the same cell, or another cell with the same value: part of the signature, since writes
   // chain through a cell, and a launch may not be given one buffer twice.
-  uint64_t same_cell = 0, same_value = 0;
-  for (size_t i = 0; i < frame.tensors.size() && (same_cell == 0 || same_value == 0); ++i) {
-    const Cell* other = frame.tensors[i].cell;
-    if (same_cell == 0 && other == &cell) same_cell = i + 1;
-    if (same_value == 0 && cell.value && other->value.get() == cell.value.get()) same_value = i + 1;
-  }
+  const auto [same_cell, same_value] = frame.seen.add(&cell, cell.value.get(), frame.tensors);
   const uint64_t undefined = cell.value ? 0 : 1;
   const auto first_start = static_cast<uint32_t>(frame.starts.size());
   const hlo::ViewClass* view = nullptr;
@@ -245,6 +272,19 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
           if (v.isBool()) frame.words.push_back(word(kStatic, 3));
         }
         break;
+      case ops::Arg::kNumbers: {
+        const auto add = [&](const c10::IValue& e) {
+          add_number(NumberArg::of(e.toScalar()), false, frame);
+          if (e.isBool()) frame.words.push_back(word(kStatic, 3));
+        };
+        if (!v.isList()) {
+          add(v);
+          break;
+        }
+        frame.words.push_back(word(kList, v.toListRef().size()));
+        for (const c10::IValue& e : v.toListRef()) add(e);
+        break;
+      }
       case ops::Arg::kPosition:
         if (v.isNone()) {
           frame.words.push_back(word(kNone));

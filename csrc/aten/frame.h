@@ -24,6 +24,11 @@ struct NumberArg {
   double re = 0, im = 0;
   // Bits of the number in the dtype in which it travels, low word first.
   std::pair<uint64_t, uint64_t> bits(DType travels_as) const;
+  // 0, 1 and -1 are part of the program.
+  bool is_identity() const {
+    if (kind == kInt) return i >= -1 && i <= 1;
+    return kind == kFloat && ((re == 0 && !std::signbit(re)) || re == 1 || re == -1);
+  }
   static NumberArg of(const at::Scalar& s);
 };
 
@@ -35,11 +40,24 @@ struct ArgSpec {
   int16_t position;  // in the functional schema, or -1 for an out= argument
 };
 
+// Finds a tensor's cell and value among those of the tensors before it.
+class SeenTensors {
+ public:
+  // Numbers, counted from 1, of the first of `tensors` with the same cell and with the same value; 0 for none.
+  std::pair<uint64_t, uint64_t> add(const Cell* cell, const runtime::Value* value,
+                                    const c10::SmallVectorImpl<TensorArg>& tensors);
+
+ private:
+  uint64_t first(const void* what, uint64_t number);
+  std::vector<std::pair<const void*, uint64_t>> slots_;  // open addressing; empty while there are few
+};
+
 struct Frame {
   c10::SmallVector<uint64_t, 48> words;
   c10::SmallVector<TensorArg, 8> tensors;
   c10::SmallVector<NumberArg, 8> numbers;
   c10::SmallVector<int64_t, 16> starts;
+  SeenTensors seen;
   std::vector<at::Tensor> uploaded;  // CPU index tensors, brought over
   std::vector<at::Tensor> resolved;  // what conjugate and negative views show, where PyTorch leaves these to us
   at::GeneratorImpl* generator = nullptr;

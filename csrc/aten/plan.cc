@@ -30,7 +30,28 @@ void PlanTable::place(Slots& slots, uint64_t hash, Plan* plan) {
   slots.plans[at].store(plan, std::memory_order_release);
 }
 
+namespace {
+
+std::vector<uint32_t> find_escaping(const Plan& plan) {
+  std::vector<uint32_t> found;
+  std::vector<bool> seen(plan.num_results);
+  const auto add = [&](const Source& s) {
+    if (s.kind != Source::kStep || seen[s.index]) return;
+    seen[s.index] = true;
+    found.push_back(s.index);
+  };
+  for (const Output& out : plan.outputs) {
+    if (out.kind == Output::kFresh) add(out.source);
+  }
+  for (const Effect& e : plan.effects) add(e.source);
+  if (plan.check >= 0) add({Source::kStep, {}, static_cast<uint32_t>(plan.check)});
+  return found;
+}
+
+}  // namespace
+
 Plan* PlanTable::insert(uint64_t hash, std::unique_ptr<Plan> plan) {
+  plan->escaping = find_escaping(*plan);
   const std::lock_guard lock(mutex_);
   Plan* const inserted = plan.get();
   plans_.emplace_back(hash, std::move(plan));
@@ -64,7 +85,8 @@ bool matches(ops::Arg kind, const c10::Argument& argument) {
     case ops::Arg::kStatic:
     case ops::Arg::kDType: return !tensor;
     case ops::Arg::kIgnore: return true;
-    case ops::Arg::kDrawn: break;
+    case ops::Arg::kDrawn:
+    case ops::Arg::kNumbers: break;
   }
   return false;
 }

@@ -60,6 +60,7 @@ struct Plan {
   std::vector<Output> outputs;   // flat: one per returned value, lists flattened
   std::vector<int32_t> returns;  // per return of the schema: -1 single, else length of a list
   std::vector<Effect> effects;
+  std::vector<uint32_t> escaping;  // results that outlive the call, without repeats; set by PlanTable::insert
   std::vector<std::pair<uint32_t, std::vector<int64_t>>> resizes;  // out= tensors: resize, then read the frame again
   bool random = false;
   uint64_t random_count = 0;  // how far the generator moves
@@ -104,8 +105,11 @@ struct Overload {
   enum Kind : uint8_t { kFunctional, kInPlace, kOut } kind;
   std::vector<ArgSpec> args;  // of this overload's schema
   size_t row_args;            // arguments of the functional schema
+  bool each = false;          // the row applied to each element of lists: see foreach.h
   mutable PlanTable plans;
   Overload(const ops::Row* row, c10::OperatorHandle handle, Kind kind);
+  Overload(const ops::Row* row, c10::OperatorHandle handle, Kind kind, std::vector<ArgSpec> args, size_t row_args)
+      : row(row), handle(std::move(handle)), kind(kind), args(std::move(args)), row_args(row_args) {}
   // Whether a call with these arguments writes argument i.
   bool writes(size_t i, c10::ArrayRef<c10::IValue> arguments) const;
 };

@@ -3,7 +3,10 @@
 
 #include <ATen/native/TypeProperties.h>
 
+#include <unordered_map>
+
 #include "aten/dtype.h"
+#include "aten/foreach.h"
 #include "aten/meta.h"
 #include "aten/plan.h"
 
@@ -36,12 +39,6 @@ Attr to_attr(const c10::IValue& v) {
   return std::monostate{};
 }
 
-bool is_identity(const NumberArg& n) {
-  return n.kind == NumberArg::kInt
-             ? n.i >= -1 && n.i <= 1
-             : n.kind == NumberArg::kFloat && ((n.re == 0 && !std::signbit(n.re)) || n.re == 1 || n.re == -1);
-}
-
 class PlanBuilder {
  public:
   PlanBuilder(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, const Frame& frame)
@@ -52,10 +49,14 @@ class PlanBuilder {
     const MetaResult meta = row_.result_like.empty() ? run_meta(overload_.handle, arguments_) : results_like();
     if (find_resizes(meta)) return std::move(plan_);
     find_results(meta);
-    choose_compute();
-    gather_operands();
-    const uint32_t first = add_call();
-    write_back(first);
+    const std::vector<Part> parts = overload_.each ? split_each(overload_, arguments_) : whole();
+    const size_t each = result_types_.size() / parts.size();
+    for (size_t i = 0; i < parts.size(); ++i) {
+      results_ = std::span(result_types_).subspan(i * each, each);
+      choose_compute(parts[i]);
+      gather_operands(parts[i]);
+      write_back(add_call(), i * each);
+    }
     return std::move(plan_);
   }
 
@@ -73,9 +74,7 @@ class PlanBuilder {
 
   Source contents(uint32_t tensor) {
     const TensorArg& t = frame_.tensors[tensor];
-    for (const auto& [cell, source] : written_) {
-      if (cell == t.cell) return source;
-    }
+    if (const auto found = written_.find(t.cell); found != written_.end()) return found->second;
     if (t.cell->value) return {Source::kTensor, {}, tensor};
     Call zeros;
     zeros.name = "view.undefined";
@@ -219,15 +218,25 @@ class PlanBuilder {
   }
 
   // --- the call ---------------------------------------------------------------------------------------------------
-  void choose_compute() {
-    const DType result = result_types_.empty() ? DType::kF32 : result_types_[0]->dtype;
-    compute_ = result;
+  std::vector<Part> whole() const {
+    Part part;
+    for (size_t i = 0; i < overload_.row_args; ++i) {
+      const ArgSpec& spec = overload_.args[i];
+      part.push_back({arguments_[i], spec.kind, static_cast<size_t>(spec.position), {}});
+    }
+    return {part};
+  }
+
+  void choose_compute(const Part& part) {
+    const DType result = results_.empty() ? DType::kF32 : results_[0]->dtype;
+    compute_ = row_.numbers.value_or(result);
+    if (row_.numbers) return;
     if (row_.trait.promotes && !row_.computes_in_result) {
       at::native::ResultTypeState state;
-      for (size_t i = 0; i < overload_.row_args; ++i) {
-        const c10::IValue& v = arguments_[i];
-        const ops::Arg kind = overload_.args[i].kind;
-        if (kind == ops::Arg::kScalar && !v.isNone()) {
+      for (const PartArgument& argument : part) {
+        const c10::IValue& v = argument.value;
+        const ops::Arg kind = argument.kind;
+        if ((kind == ops::Arg::kScalar || kind == ops::Arg::kNumbers) && !v.isNone()) {
           state = at::native::update_result_type_state(v.toScalar(), state);
         } else if (kind <= ops::Arg::kOptionalTensors) {
           std::vector<at::Tensor> tensors;
@@ -243,8 +252,10 @@ class PlanBuilder {
     if (row_.trait.widens) compute_ = opmath_of(compute_);
   }
 
-  void gather_operands() {
+  void gather_operands(const Part& part) {
     uint32_t tensor = 0, number = 0;
+    call_ = {};
+    sources_.clear();
     call_.name = row_.name;
     call_.emit = row_.emit;
     call_.data = &row_;
@@ -268,11 +279,12 @@ class PlanBuilder {
       plan_->random = true;
     };
     size_t uploaded = 0;
-    for (size_t i = 0; i < overload_.row_args; ++i) {
-      const c10::IValue& v = arguments_[i];
-      call_.attributes.resize(static_cast<size_t>(overload_.args[i].position));  // those that the overload lacks
+    for (const PartArgument& argument : part) {
+      const c10::IValue& v = argument.value;
+      if (argument.at) std::tie(tensor, number) = std::pair(argument.at->tensor, argument.at->number);
+      call_.attributes.resize(argument.position);  // those that the overload lacks
       Attr attr;
-      switch (overload_.args[i].kind) {
+      switch (argument.kind) {
         case ops::Arg::kTensor:
         case ops::Arg::kOptionalTensor:
           if (!v.isNone() && v.toTensor().defined()) {
@@ -305,13 +317,16 @@ class PlanBuilder {
             break;
           }
           const NumberArg n = NumberArg::of(v.toScalar());
-          if (is_identity(n)) {
+          if (n.is_identity()) {
             attr = n.kind == NumberArg::kInt ? static_cast<double>(n.i) : n.re;
           } else {
             operand({Source::kNumber, runtime::word_dtype(compute_), number++}, {compute_, {}});
           }
           break;
         }
+        case ops::Arg::kNumbers:
+          operand({Source::kNumber, runtime::word_dtype(compute_), number++}, {compute_, {}});
+          break;
         case ops::Arg::kPosition:
           if (v.isNone()) break;
           operand({Source::kNumber, DType::kS64, number++}, {DType::kS64, {}});
@@ -341,7 +356,7 @@ class PlanBuilder {
       plan_->check = static_cast<int32_t>(step(hlo::intern(std::move(check)), sources_));
       plan_->check_name = row_.name.c_str();
     }
-    call_.results = result_types_;
+    call_.results.assign(results_.begin(), results_.end());
     if (plan_->random) {  // one counter for each element of the largest
       for (const auto* types : {&call_.operands, &call_.results}) {
         for (const Type* t : *types)
@@ -351,41 +366,52 @@ class PlanBuilder {
     return step(hlo::intern(std::move(call_)), sources_);
   }
 
-  // Results in order: fresh returns, then the arguments that are written.
-  void write_back(uint32_t next) {
+  // Results in order: fresh returns, then the arguments that are written. `first` of all results is `next`.
+  void write_back(uint32_t next, size_t first) {
+    std::vector<Output*> fresh;
     for (Output& out : plan_->outputs) {
-      if (out.kind != Output::kFresh) continue;
-      out.source = result(next++);
-      if (out.type->dims == out.sizes && out.contiguous) continue;
-      int64_t starts[hlo::kMaxDigits];
-      const hlo::ViewClass* view = hlo::classify(out.type, to_dtype(out.dtype), {out.sizes, out.strides, 0}, starts);
-      std::vector<Source> sources{out.source};
-      if (!view->covers) {
-        Call zeros;
-        zeros.name = "view.undefined";
-        zeros.emit = emit_zeros;
-        zeros.results = {out.type};
-        sources.insert(sources.begin(), result(step(hlo::intern(std::move(zeros)), {})));
-        TORCH_INTERNAL_ASSERT(view->num_starts == 0 || view->gathers, "a fresh tensor starts at 0");
-        for (int i = 0; i < view->num_starts; ++i) sources.push_back({Source::kStart, view->start_dtype, ~0u});
-      }
-      out.source = result(step(view->write, sources));
+      if (out.kind == Output::kFresh) fresh.push_back(&out);
     }
-    for (const uint32_t tensor : targets_) {
-      const TensorArg& t = frame_.tensors[tensor];
-      Source source = result(next++);
-      if (t.view != nullptr) {
-        if (t.view->overlaps) at::assert_no_internal_overlap(t.impl);
-        std::vector<Source> sources{source};
-        if (!t.view->covers) {
-          sources.insert(sources.begin(), contents(tensor));
-          append_starts(t, sources);
-        }
-        source = result(step(t.view->write, sources));
+    for (size_t i = first; i < first + results_.size(); ++i) {
+      if (i < fresh.size()) {
+        fill(*fresh[i], result(next++));
+      } else {
+        write(targets_[i - fresh.size()], result(next++));
       }
-      written_.emplace_back(t.cell, source);
-      plan_->effects.push_back({tensor, source});
     }
+  }
+
+  void fill(Output& out, Source value) {
+    out.source = value;
+    if (out.type->dims == out.sizes && out.contiguous) return;
+    int64_t starts[hlo::kMaxDigits];
+    const hlo::ViewClass* view = hlo::classify(out.type, to_dtype(out.dtype), {out.sizes, out.strides, 0}, starts);
+    std::vector<Source> sources{out.source};
+    if (!view->covers) {
+      Call zeros;
+      zeros.name = "view.undefined";
+      zeros.emit = emit_zeros;
+      zeros.results = {out.type};
+      sources.insert(sources.begin(), result(step(hlo::intern(std::move(zeros)), {})));
+      TORCH_INTERNAL_ASSERT(view->num_starts == 0 || view->gathers, "a fresh tensor starts at 0");
+      for (int i = 0; i < view->num_starts; ++i) sources.push_back({Source::kStart, view->start_dtype, ~0u});
+    }
+    out.source = result(step(view->write, sources));
+  }
+
+  void write(uint32_t tensor, Source value) {
+    const TensorArg& t = frame_.tensors[tensor];
+    if (t.view != nullptr) {
+      if (t.view->overlaps) at::assert_no_internal_overlap(t.impl);
+      std::vector<Source> sources{value};
+      if (!t.view->covers) {
+        sources.insert(sources.begin(), contents(tensor));
+        append_starts(t, sources);
+      }
+      value = result(step(t.view->write, sources));
+    }
+    written_.insert_or_assign(t.cell, value);
+    plan_->effects.push_back({tensor, value});
   }
 
   const Overload& overload_;
@@ -395,11 +421,12 @@ class PlanBuilder {
   std::unique_ptr<Plan> plan_;
 
   std::vector<const Type*> result_types_;
-  std::vector<uint32_t> targets_;  // tensors written, in the order of their results
+  std::span<const Type* const> results_;  // those of the part at hand
+  std::vector<uint32_t> targets_;         // tensors written, in the order of their results
   DType compute_ = DType::kF32;
   Call call_;
   std::vector<Source> sources_;
-  std::vector<std::pair<Cell*, Source>> written_;  // cells that this plan has replaced so far
+  std::unordered_map<Cell*, Source> written_;  // cells that this plan has replaced so far
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "aten/dynamic.h"
 #include "aten/engine.h"
 #include "aten/fallback.h"
+#include "aten/foreach.h"
 #include "aten/meta.h"
 
 namespace tpu::aten {
@@ -77,6 +78,9 @@ const std::map<std::string, Special::Run> kSpecial = {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   std::set<std::string> done;
+  const auto register_kernel = [&](const std::string& name, const Overload* overload) {
+    m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
+  };
   const auto add = [&](const ops::Row& row, const std::string& name, Overload::Kind kind) {
     if (name.empty() || !done.insert(name).second) return;
     const Overload* overload = make(row, name, kind);
@@ -88,7 +92,17 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
       m.impl(name.c_str(),
              torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Special>(overload, special->second)));
     } else {
-      m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
+      register_kernel(name, overload);
+    }
+  };
+  const auto add_each = [&](const Names& names) {
+    const ops::Row* row = row_of_each(names.functional);
+    if (row == nullptr) return;
+    const std::pair<const char*, Overload::Kind> kinds[] = {
+        {names.functional, Overload::kFunctional}, {names.in_place, Overload::kInPlace}, {names.out, Overload::kOut}};
+    for (const auto& [name, kind] : kinds) {
+      if (*name == '\0') continue;
+      if (const Overload* overload = make_each(*row, find_schema(name).value(), kind)) register_kernel(name, overload);
     }
   };
   for (const Names& names : kOverloads) {
@@ -98,6 +112,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     add(*row, names.in_place, Overload::kInPlace);
     add(*row, names.out, Overload::kOut);
   }
+  for (const Names& names : kOverloads) add_each(names);
+  for (const char* name : {"_foreach_pow.ScalarAndTensor"}) add_each({name, "", ""});  // stands in no group
   // PyTorch's own kernels of structured operators without a row would make three calls of one.
   for (const Names& names : kOverloads) {
     for (const std::string name : {names.functional, names.in_place}) {

@@ -1,6 +1,7 @@
 // The ten or so view operators that need kernels: they only make metadata. PyTorch's composites stand on them.
 
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorShape.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/is_set_to_native.h>
@@ -89,10 +90,19 @@ at::Tensor empty_strided_(at::IntArrayRef size, at::IntArrayRef stride, std::opt
   return empty_strided(size, stride, c10::dtype_or_default(dtype));
 }
 
+// No view, but what one writes to: a copy, written through the geometry.
+at::Tensor as_strided_scatter(const at::Tensor& self, const at::Tensor& src, at::IntArrayRef size,
+                              at::IntArrayRef stride, std::optional<int64_t> offset) {
+  at::Tensor copy = at::native::clone_preserve_strides(self);
+  copy.as_strided(size, stride, offset).copy_(src);
+  return copy;
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", TORCH_FN(empty_memory_format));
   m.impl("empty_strided", TORCH_FN(empty_strided_));
   m.impl("as_strided", TORCH_FN(as_strided));
+  m.impl("as_strided_scatter", TORCH_FN(as_strided_scatter));
   m.impl("view", TORCH_FN(at::native::view));
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   m.impl("unfold", TORCH_FN(at::native::unfold));

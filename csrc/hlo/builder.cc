@@ -88,9 +88,9 @@ Builder::Written Builder::write(const Region& region) {
   if (!header.empty()) header = text::concat({indent().substr(2), "^bb0(", header, "):\n"});
   const Values returned = region.body(arguments);
   require_values("stablehlo.return", returned);
-  std::string text = text::concat({"{\n", header, blocks_.back().constants, blocks_.back().body, indent(),
-                                   "stablehlo.return ", text::names(returned), returned.empty() ? "" : " : ",
-                                   text::types(returned), "\n"});
+  std::string text =
+      text::concat({"{\n", header, blocks_.back().constants, blocks_.back().body, indent(), "stablehlo.return ",
+                    text::names(returned), returned.empty() ? "" : " : ", text::types(returned), "\n"});
   blocks_.pop_back();
   return {text + indent() + "}", types_of(returned)};
 }

@@ -124,12 +124,28 @@ Value Builder::convolution(Value x, Value kernel, const Window& window, const Co
   const Window w = kernel_window(op, operands, window, dims);
   const Type type{result, convolution_result(op, operands, w, dims, feature_groups, batch_groups)};
   const std::string precise = text::concat({"#stablehlo<precision ", precision(), ">"});
-  return line(type, text::concat({op, "(", text::names(operands), ") dim_numbers = ", roles, ", window = {stride = ",
-                                  text::list(w.stride), ", pad = ", pairs(w.low, w.high), ", lhs_dilate = ",
-                                  text::list(w.lhs_dilation), ", rhs_dilate = ", text::list(w.rhs_dilation),
-                                  "} {batch_group_count = ", std::to_string(batch_groups),
-                                  " : i64, feature_group_count = ", std::to_string(feature_groups),
-                                  " : i64, precision_config = [", precise, ", ", precise, "]} : ",
+  return line(type, text::concat({op,
+                                  "(",
+                                  text::names(operands),
+                                  ") dim_numbers = ",
+                                  roles,
+                                  ", window = {stride = ",
+                                  text::list(w.stride),
+                                  ", pad = ",
+                                  pairs(w.low, w.high),
+                                  ", lhs_dilate = ",
+                                  text::list(w.lhs_dilation),
+                                  ", rhs_dilate = ",
+                                  text::list(w.rhs_dilation),
+                                  "} {batch_group_count = ",
+                                  std::to_string(batch_groups),
+                                  " : i64, feature_group_count = ",
+                                  std::to_string(feature_groups),
+                                  " : i64, precision_config = [",
+                                  precise,
+                                  ", ",
+                                  precise,
+                                  "]} : ",
                                   text::signature(operands, {type})}));
 }
 
@@ -146,9 +162,9 @@ Value Builder::triangular_solve(Value a, Value b, bool left, bool lower, bool un
   require(fits, op, {a, b}, "the matrix and the right-hand side do not fit");
   require(transpose == 'N' || transpose == 'T' || transpose == 'C', op, {a, b}, "transpose is not N, T or C");
   const std::string_view how = transpose == 'N' ? "NO_TRANSPOSE" : transpose == 'T' ? "TRANSPOSE" : "ADJOINT";
-  const std::string attributes =
-      text::concat({"left_side = ", text::boolean(left), ", lower = ", text::boolean(lower), ", unit_diagonal = ",
-                    text::boolean(unit_diagonal), ", transpose_a = #stablehlo<transpose ", how, ">"});
+  const std::string attributes = text::concat({"left_side = ", text::boolean(left), ", lower = ", text::boolean(lower),
+                                               ", unit_diagonal = ", text::boolean(unit_diagonal),
+                                               ", transpose_a = #stablehlo<transpose ", how, ">"});
   return generic(op, {a, b}, attributes, {}, {*b.type})[0];
 }
 

@@ -22,8 +22,8 @@ Values Builder::if_(Value predicate, const std::function<Values()>& then, const 
 
 Values Builder::custom_call(std::string_view target, const Values& operands, const std::vector<Type>& results,
                             std::string_view extra_attributes) {
-  const std::string attributes = text::concat(
-      {"call_target_name = \"", target, "\"", extra_attributes.empty() ? "" : ", ", extra_attributes});
+  const std::string attributes =
+      text::concat({"call_target_name = \"", target, "\"", extra_attributes.empty() ? "" : ", ", extra_attributes});
   return generic("stablehlo.custom_call", operands, attributes, {}, results);
 }
 

@@ -58,12 +58,11 @@ Dims gather_result(std::string_view op, const Values& operands, const GatherDims
 }
 
 std::string numbers(const GatherDims& dims) {
-  return text::concat({"#stablehlo.gather<", field("offset_dims", dims.offset),
-                       field("collapsed_slice_dims", dims.collapsed),
-                       field("operand_batching_dims", dims.operand_batching),
-                       field("start_indices_batching_dims", dims.indices_batching),
-                       field("start_index_map", dims.start_index_map), "index_vector_dim = ",
-                       std::to_string(dims.index_vector_dim), ">"});
+  return text::concat(
+      {"#stablehlo.gather<", field("offset_dims", dims.offset), field("collapsed_slice_dims", dims.collapsed),
+       field("operand_batching_dims", dims.operand_batching),
+       field("start_indices_batching_dims", dims.indices_batching), field("start_index_map", dims.start_index_map),
+       "index_vector_dim = ", std::to_string(dims.index_vector_dim), ">"});
 }
 
 std::string numbers(const ScatterDims& dims) {
@@ -71,8 +70,8 @@ std::string numbers(const ScatterDims& dims) {
                        field("inserted_window_dims", dims.inserted_window),
                        field("input_batching_dims", dims.operand_batching),
                        field("scatter_indices_batching_dims", dims.indices_batching),
-                       field("scatter_dims_to_operand_dims", dims.scatter_to_operand), "index_vector_dim = ",
-                       std::to_string(dims.index_vector_dim), ">"});
+                       field("scatter_dims_to_operand_dims", dims.scatter_to_operand),
+                       "index_vector_dim = ", std::to_string(dims.index_vector_dim), ">"});
 }
 
 void check_updates(std::string_view op, const Values& operands, const ScatterDims& dims) {

@@ -51,8 +51,12 @@ std::string_view reducer(Reduce how, DType dtype) {
 
 Window complete_window(std::string_view op, const Values& operands, const Window& w) {
   const size_t rank = w.size.size();
-  Window r{w.size, or_else(w.stride, rank, 1), or_else(w.lhs_dilation, rank, 1), or_else(w.rhs_dilation, rank, 1),
-           or_else(w.low, rank, 0), or_else(w.high, rank, 0)};
+  Window r{w.size,
+           or_else(w.stride, rank, 1),
+           or_else(w.lhs_dilation, rank, 1),
+           or_else(w.rhs_dilation, rank, 1),
+           or_else(w.low, rank, 0),
+           or_else(w.high, rank, 0)};
   for (const Dims* v : {&r.stride, &r.lhs_dilation, &r.rhs_dilation, &r.low, &r.high}) {
     require(v->size() == rank, op, operands, "the window's lists differ in length");
   }

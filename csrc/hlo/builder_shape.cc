@@ -151,8 +151,8 @@ Value Builder::pad(Value x, Value value, const Dims& low, const Dims& high, cons
     dims.push_back(low[i] + high[i] + x.dims()[i] + std::max<int64_t>(x.dims()[i] - 1, 0) * between[i]);
     require(between[i] >= 0 && dims[i] >= 0, op, {x}, "a negative size");
   }
-  const std::string details = text::concat({", low = ", text::list(low), ", high = ", text::list(high),
-                                            ", interior = ", text::list(between)});
+  const std::string details =
+      text::concat({", low = ", text::list(low), ", high = ", text::list(high), ", interior = ", text::list(between)});
   return call(op, {x, value}, details, {x.dtype(), dims});
 }
 

@@ -112,8 +112,8 @@ TEST_CASE("regions hold their own constants") {
 TEST_CASE("generic forms") {
   Builder b;
   const Value x = b.parameter(kF32x2x3), i = b.parameter({DType::kS32, {4, 1}});
-  const Value rows = b.gather(x, i, {.offset = {1}, .collapsed = {0}, .start_index_map = {0}, .index_vector_dim = 1},
-                              {1, 3});
+  const Value rows =
+      b.gather(x, i, {.offset = {1}, .collapsed = {0}, .start_index_map = {0}, .index_vector_dim = 1}, {1, 3});
   const Values parts = b.custom_call("Pair", {x}, {kF32x2x3, kF32x2x3}, "has_side_effect = true");
   CHECK(body(b, {rows, parts[0]}) ==
         "    %2 = \"stablehlo.gather\"(%0, %1) {dimension_numbers = #stablehlo.gather<offset_dims = [1],"
@@ -151,10 +151,10 @@ TEST_CASE("literals") {
 TEST_CASE("what changes nothing writes nothing") {
   Builder b;
   const Value x = b.parameter(kF32x2x3);
-  for (const Value y : {b.reshape(x, {2, 3}), b.transpose(x, {0, 1}), b.convert(x, DType::kF32),
-                        b.bitcast(x, DType::kF32), b.broadcast_to(x, {2, 3}), b.slice(x, {0, 0}, {2, 3}),
-                        b.concat({x}, 0), b.reverse(x, {}), b.reduce(Reduce::kAdd, x, {}), b.real(x),
-                        b.pad(x, b.scalar(0, DType::kF32), {0, 0}, {0, 0})}) {
+  for (const Value y :
+       {b.reshape(x, {2, 3}), b.transpose(x, {0, 1}), b.convert(x, DType::kF32), b.bitcast(x, DType::kF32),
+        b.broadcast_to(x, {2, 3}), b.slice(x, {0, 0}, {2, 3}), b.concat({x}, 0), b.reverse(x, {}),
+        b.reduce(Reduce::kAdd, x, {}), b.real(x), b.pad(x, b.scalar(0, DType::kF32), {0, 0}, {0, 0})}) {
     CHECK(y.id == x.id);
   }
   CHECK(b.ops() == 1);  // the padding value

@@ -34,11 +34,11 @@ namespace text {
 
 inline std::string_view boolean(bool v) { return v ? "true" : "false"; }
 std::string concat(std::initializer_list<std::string_view> parts);
-std::string list(const Dims& v);                                 // [1, 2]
-std::string array(const Dims& v);                                // array<i64: 1, 2>
-std::string padding(const Dims& low, const Dims& high);          // dense<[[0, 1]]> : tensor<1x2xi64>
-std::string names(const Values& v);                              // %1, %2
-std::string types(const Values& v);                              // tensor<f32>, tensor<i1>
+std::string list(const Dims& v);                                                  // [1, 2]
+std::string array(const Dims& v);                                                 // array<i64: 1, 2>
+std::string padding(const Dims& low, const Dims& high);                           // dense<[[0, 1]]> : tensor<1x2xi64>
+std::string names(const Values& v);                                               // %1, %2
+std::string types(const Values& v);                                               // tensor<f32>, tensor<i1>
 std::string signature(const Values& operands, const std::vector<Type>& results);  // (A, B) -> C
 // The elements of a constant.
 std::string literal(double v, DType dtype);

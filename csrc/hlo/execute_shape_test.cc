@@ -1,5 +1,5 @@
 // Everything that is not elementwise.
-#include "hlo/execute.h"
+#include "hlo/execute_test.h"
 
 namespace tpu::hlo {
 namespace {
@@ -60,9 +60,7 @@ TEST_CASE("reductions") {
            }),
        {1, 0, 1, 0});
   same(run(DType::kS32, {12, 10},
-           [](Builder& b, Value v) {
-             return Values{b.reduce(Reduce::kAnd, v, {0}), b.reduce(Reduce::kOr, v, {0})};
-           }),
+           [](Builder& b, Value v) { return Values{b.reduce(Reduce::kAnd, v, {0}), b.reduce(Reduce::kOr, v, {0})}; }),
        {8, 14});
 }
 
@@ -128,10 +126,13 @@ TEST_CASE("sort") {
 
 TEST_CASE("gather and scatter") {
   const GatherDims rows{.offset = {1}, .collapsed = {0}, .start_index_map = {0}, .index_vector_dim = 1};
-  const GatherDims along{.collapsed = {1}, .operand_batching = {0}, .indices_batching = {0}, .start_index_map = {1},
+  const GatherDims along{.collapsed = {1},
+                         .operand_batching = {0},
+                         .indices_batching = {0},
+                         .start_index_map = {1},
                          .index_vector_dim = 2};
-  const ScatterDims to_rows{.update_window = {1}, .inserted_window = {0}, .scatter_to_operand = {0},
-                            .index_vector_dim = 1};
+  const ScatterDims to_rows{
+      .update_window = {1}, .inserted_window = {0}, .scatter_to_operand = {0}, .index_vector_dim = 1};
   for (DType index : {DType::kS32, DType::kS64}) {
     same(run({{DType::kF32, {3, 2}, range(6)}, {index, {2, 1}, {2, 0}}, {index, {3, 1, 1}, {1, 0, 1}}},
              [&](Builder& b, const Values& v) {

@@ -1,5 +1,5 @@
 // Constants and elementwise operations.
-#include "hlo/execute.h"
+#include "hlo/execute_test.h"
 
 namespace tpu::hlo {
 namespace {
@@ -14,17 +14,23 @@ constexpr DType kInts[] = {DType::kS8, DType::kS16, DType::kS32, DType::kS64,
 
 TEST_CASE("constants") {
   for (DType t : kFloats) {
-    same(run(t, {0}, [&](Builder& b, Value) {
-           return Values{b.scalar(-0.75, t), b.scalar(kInf, t), b.lowest(t), b.scalar(kNaN, t), b.full(3, t, {2}),
-                         b.array(std::vector<int64_t>{1, -2}, t)};
-         }),
+    same(run(t, {0},
+             [&](Builder& b, Value) {
+               return Values{b.scalar(-0.75, t), b.scalar(kInf, t), b.lowest(t),
+                             b.scalar(kNaN, t),  b.full(3, t, {2}), b.array(std::vector<int64_t>{1, -2}, t)};
+             }),
          {-0.75, kInf, -kInf, kNaN, 3, 3, 1, -2});
   }
   same(run(DType::kF32, {0},
            [](Builder& b, Value) {
-             return Values{b.scalar_int(-1, DType::kU8), b.lowest(DType::kS16), b.highest(DType::kS32),
-                           b.highest(DType::kBool), b.scalar_complex({1, -kInf}, DType::kC64),
-                           b.scalar(1e9, DType::kF8E4M3FN), b.scalar(0.1, DType::kF32), b.full(7.9, DType::kS64, {1})};
+             return Values{b.scalar_int(-1, DType::kU8),
+                           b.lowest(DType::kS16),
+                           b.highest(DType::kS32),
+                           b.highest(DType::kBool),
+                           b.scalar_complex({1, -kInf}, DType::kC64),
+                           b.scalar(1e9, DType::kF8E4M3FN),
+                           b.scalar(0.1, DType::kF32),
+                           b.full(7.9, DType::kS64, {1})};
            }),
        {255, -32768, 2147483647, 1, 1, -kInf, 448, 0.1f, 7});
 }
@@ -40,8 +46,19 @@ TEST_CASE("float arithmetic") {
     };
     same(run(t, x,
              [](Builder& b, Value v) {
-               return Values{b.exp(v), b.expm1(v), b.log(v), b.log1p(v), b.sqrt(v), b.cbrt(v), b.tanh(v), b.sin(v),
-                             b.cos(v), b.tan(v), b.unary("chlo.erf", v), b.rsqrt(v), b.logistic(v)};
+               return Values{b.exp(v),
+                             b.expm1(v),
+                             b.log(v),
+                             b.log1p(v),
+                             b.sqrt(v),
+                             b.cbrt(v),
+                             b.tanh(v),
+                             b.sin(v),
+                             b.cos(v),
+                             b.tan(v),
+                             b.unary("chlo.erf", v),
+                             b.rsqrt(v),
+                             b.logistic(v)};
              }),
          each(std::exp) + each(std::expm1) + each(std::log) + each(std::log1p) + each(std::sqrt) + each(std::cbrt) +
              each(std::tanh) + each(std::sin) + each(std::cos) + each(std::tan) + each(std::erf) +
@@ -49,8 +66,8 @@ TEST_CASE("float arithmetic") {
          tolerance);
     same(run(t, {-2.5, -0.5, 1.5, 2.5, kNaN, kInf},
              [](Builder& b, Value v) {
-               return Values{b.neg(v), b.abs(v), b.sign(v), b.floor(v), b.ceil(v), b.round_even(v), b.round_away(v),
-                             b.is_finite(v), b.is_nan(v)};
+               return Values{b.neg(v),        b.abs(v),        b.sign(v),      b.floor(v), b.ceil(v),
+                             b.round_even(v), b.round_away(v), b.is_finite(v), b.is_nan(v)};
              }),
          V{2.5, 0.5, -1.5, -2.5, kNaN, -kInf} + V{2.5, 0.5, 1.5, 2.5, kNaN, kInf} + V{-1, -1, 1, 1, kNaN, 1} +
              V{-3, -1, 1, 2, kNaN, kInf} + V{-2, 0, 2, 3, kNaN, kInf} + V{-2, 0, 2, 2, kNaN, kInf} +
@@ -75,25 +92,43 @@ TEST_CASE("integers, bools, comparison, selection") {
   for (DType t : kInts) {
     same(run({{t, {3}, {7, 12, 100}}, {t, {3}, {2, 5, 3}}},
              [](Builder& b, const Values& v) {
-               return Values{b.add(v[0], v[1]), b.sub(v[0], v[1]), b.div(v[0], v[1]), b.rem(v[0], v[1]),
-                             b.max(v[0], v[1]), b.min(v[0], v[1]), b.and_(v[0], v[1]), b.or_(v[0], v[1]),
-                             b.xor_(v[0], v[1]), b.popcnt(v[0]), b.shr_logical(v[0], v[1]),
-                             b.shr_arithmetic(v[0], v[1]), b.sign(v[0]), b.abs(v[0]), b.floor(v[0]),
-                             b.pow(v[1], b.scalar(2, v[1].dtype())), b.shl(b.not_(b.not_(v[1])), b.full_like(v[1], 1))};
+               return Values{b.add(v[0], v[1]),
+                             b.sub(v[0], v[1]),
+                             b.div(v[0], v[1]),
+                             b.rem(v[0], v[1]),
+                             b.max(v[0], v[1]),
+                             b.min(v[0], v[1]),
+                             b.and_(v[0], v[1]),
+                             b.or_(v[0], v[1]),
+                             b.xor_(v[0], v[1]),
+                             b.popcnt(v[0]),
+                             b.shr_logical(v[0], v[1]),
+                             b.shr_arithmetic(v[0], v[1]),
+                             b.sign(v[0]),
+                             b.abs(v[0]),
+                             b.floor(v[0]),
+                             b.pow(v[1], b.scalar(2, v[1].dtype())),
+                             b.shl(b.not_(b.not_(v[1])), b.full_like(v[1], 1))};
              }),
          V{9, 17, 103} + V{5, 7, 97} + V{3, 2, 33} + V{1, 2, 1} + V{7, 12, 100} + V{2, 5, 3} + V{2, 4, 0} +
              V{7, 13, 103} + V{5, 9, 103} + V{3, 2, 3} + V{1, 0, 12} + V{1, 0, 12} + V{1, 1, 1} + V{7, 12, 100} +
              V{7, 12, 100} + V{4, 25, 9} + V{4, 10, 6});
   }
   const auto logic = [](Builder& b, const Values& v) {
-    return Values{b.add(v[0], v[1]), b.mul(v[0], v[1]), b.max(v[0], v[1]), b.min(v[0], v[1]), b.xor_(v[0], v[1]),
-                  b.not_(v[0]), b.lt(v[0], v[1])};
+    return Values{b.add(v[0], v[1]),  b.mul(v[0], v[1]), b.max(v[0], v[1]), b.min(v[0], v[1]),
+                  b.xor_(v[0], v[1]), b.not_(v[0]),      b.lt(v[0], v[1])};
   };
   same(run({{DType::kBool, {4}, {1, 1, 0, 0}}, {DType::kBool, {4}, {1, 0, 1, 0}}}, logic),
        V{1, 1, 1, 0} + V{1, 0, 0, 0} + V{1, 1, 1, 0} + V{1, 0, 0, 0} + V{0, 1, 1, 0} + V{0, 0, 1, 1} + V{0, 0, 1, 0});
   const auto compared = [](Builder& b, const Values& v) {
-    return Values{b.eq(v[0], v[1]), b.ne(v[0], v[1]), b.lt(v[0], v[1]), b.le(v[0], v[1]), b.gt(v[0], v[1]),
-                  b.ge(v[0], v[1]), b.select(b.lt(v[0], v[1]), v[0], v[1]), b.clz(b.convert(v[1], DType::kS32))};
+    return Values{b.eq(v[0], v[1]),
+                  b.ne(v[0], v[1]),
+                  b.lt(v[0], v[1]),
+                  b.le(v[0], v[1]),
+                  b.gt(v[0], v[1]),
+                  b.ge(v[0], v[1]),
+                  b.select(b.lt(v[0], v[1]), v[0], v[1]),
+                  b.clz(b.convert(v[1], DType::kS32))};
   };
   for (DType t : {DType::kS8, DType::kU64, DType::kBF16, DType::kF64}) {
     same(run({{t, {3}, {1, 2, 3}}, {t, {}, {2}}}, compared),
@@ -107,8 +142,17 @@ TEST_CASE("complex numbers") {
     same(run({{t, {1}, {3}}, {t, {1}, {4}}},
              [](Builder& b, const Values& v) {
                const Value z = b.complex(v[0], v[1]);
-               return Values{b.abs(z), b.mul(z, z), b.div(z, z), b.real(z), b.imag(z), b.neg(z), b.sqrt(z), b.eq(z, z),
-                             b.is_finite(z), b.convert(z, DType::kC128), b.add(z, b.convert(v[0], z.dtype()))};
+               return Values{b.abs(z),
+                             b.mul(z, z),
+                             b.div(z, z),
+                             b.real(z),
+                             b.imag(z),
+                             b.neg(z),
+                             b.sqrt(z),
+                             b.eq(z, z),
+                             b.is_finite(z),
+                             b.convert(z, DType::kC128),
+                             b.add(z, b.convert(v[0], z.dtype()))};
              }),
          {5, -7, 24, 1, 0, 3, 4, -3, -4, 2, 1, 1, 1, 3, 4, 6, 4}, 1e-6);
   }

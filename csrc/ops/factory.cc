@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/division.h"
 #include "ops/families.h"
 
 namespace tpu::ops {
@@ -19,8 +20,7 @@ Value spaced(Builder& b, Value start, Value end, int64_t steps, DType compute) {
   start = b.convert(start, compute), end = b.convert(end, compute);
   if (steps <= 1) return b.broadcast_to(start, {steps});
   const auto number = [&](int64_t v) { return b.scalar_int(v, compute); };
-  // A divisor that the compiler knows becomes a factor, and 49 / 49 is no longer 1.
-  const Value step = b.div(b.sub(end, start), b.optimization_barrier({number(steps - 1)})[0]);
+  const Value step = divide_by_broadcast(b, b.sub(end, start), number(steps - 1));
   const Value i = b.iota(compute, {steps}, 0);
   const Value from_start = b.add(start, b.mul(step, i));
   const Value from_end = b.sub(end, b.mul(step, b.sub(number(steps - 1), i)));
@@ -77,6 +77,8 @@ Value triangle_indices(Builder& b, const Call& call, int64_t rows, int64_t colum
 
 void add_constants(Table& ops) {
   ops.add("zeros", plain,
+          [](Builder& b, const Call& call, Dims, Ignore, Ignore, Ignore, Ignore) { return b.zeros(*call.results[0]); });
+  ops.add("_efficientzerotensor", plain,
           [](Builder& b, const Call& call, Dims, Ignore, Ignore, Ignore, Ignore) { return b.zeros(*call.results[0]); });
   ops.add("ones", plain, [](Builder& b, const Call& call, Dims, Ignore, Ignore, Ignore, Ignore) {
     return b.full(1, call.results[0]->dtype, call.results[0]->dims);

@@ -6,6 +6,7 @@
 namespace tpu::ops {
 
 void add_activation(Table& ops);
+void add_adaptive_pooling(Table& ops);
 void add_attention(Table& ops);
 void add_class_loss(Table& ops);
 void add_comparison(Table& ops);

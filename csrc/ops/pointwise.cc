@@ -1,3 +1,4 @@
+#include "ops/division.h"
 #include "ops/families.h"
 #include "ops/float_bits.h"
 
@@ -40,9 +41,9 @@ Value floor_divide(Builder& b, Value x, Value y) {
     return b.select(step, b.sub(quotient, one), quotient);
   }
   // Python's floor division: exact where the quotient of the rounded division is not.
-  Value quotient = b.div(b.sub(x, rest), y);
+  Value quotient = divide_by_broadcast(b, b.sub(x, rest), y);
   quotient = b.select(step, b.sub(quotient, one), quotient);
-  const Value low = b.floor(quotient), plain = b.div(x, y), zero = constant(b, x, 0);
+  const Value low = b.floor(quotient), plain = divide_by_broadcast(b, x, y), zero = constant(b, x, 0);
   const Value nearest = b.select(b.gt(b.sub(quotient, low), constant(b, x, 0.5)), b.add(low, one), low);
   const Value finite = b.select(b.ne(quotient, zero), nearest, copysign(b, b.zeros_like(plain), plain));
   return b.select(b.eq(y, zero), plain, finite);
@@ -58,11 +59,23 @@ Value round_to(Builder& b, Value x, DType narrow) {
   return b.raw("stablehlo.reduce_precision", {x}, bits, {*x.type})[0];
 }
 
+bool same_shapes(const Call& call) {
+  return call.operands.size() == 2 && call.operands[1]->dims == call.operands[0]->dims;
+}
+
 Value divide(Builder& b, const Call& call, Value x, Value y, const optional<std::string>& rounding) {
-  if (!rounding) return b.div(x, y);
+  if (!rounding) return same_shapes(call) ? b.div(x, y) : divide_by_broadcast(b, x, y);
   if (*rounding == "floor") return floor_divide(b, x, y);
   if (whole(x)) return b.div(x, y);
-  return truncate(b, round_to(b, b.div(x, y), call.results[0]->dtype));  // PyTorch rounds the quotient first
+  return truncate(
+      b, round_to(b, divide_by_broadcast(b, x, y), call.results[0]->dtype));  // PyTorch rounds the quotient first
+}
+
+Value general_power(Builder& b, Value x, Value y) {
+  const Value power = b.pow(x, y);
+  if (!is_complex(x.dtype())) return power;
+  const Value zero = b.zeros_like(x), positive = b.gt(b.real(y), b.scalar(0, real_of(y.dtype())));
+  return b.select(b.and_(b.eq(x, zero), positive), zero, power);
 }
 
 Value power(Builder& b, const Call& call, Value x, const Number& exponent) {
@@ -80,7 +93,7 @@ Value power(Builder& b, const Call& call, Value x, const Number& exponent) {
     if (!whole(x) && e == -1) return b.div(one, x);
     if (!whole(x) && e == -2) return b.div(one, b.mul(x, x));
   }
-  return b.pow(x, exponent.in(b, x.dtype()));
+  return general_power(b, x, exponent.in(b, x.dtype()));
 }
 
 Value lerp(Builder& b, Value start, Value end, Value weight) {
@@ -170,7 +183,10 @@ void add_bitwise(Table& ops) {
 }
 
 void add_division(Table& ops) {
-  add_binary(ops, pointwise, {"div.Tensor", "div.Scalar"}, [](Builder& b, Value x, Value y) { return b.div(x, y); });
+  ops.add("div.Tensor", pointwise,
+          [](Builder& b, const Call& call, Value x, Value y) { return divide(b, call, x, y, std::nullopt); });
+  ops.add("div.Scalar", pointwise,
+          [](Builder& b, const Call& call, Value x, Scalar y) { return divide(b, call, x, y, std::nullopt); });
   ops.add("div.Tensor_mode", pointwise,
           [](Builder& b, const Call& call, Value x, Value y, optional<std::string> rounding) {
             return divide(b, call, x, y, rounding);
@@ -211,8 +227,7 @@ void add_pointwise(Table& ops) {
   add_division(ops);
   add_bitwise(ops);
 
-  add_binary(ops, pointwise, {"pow.Tensor_Tensor", nullptr, "pow.Scalar"},
-             [](Builder& b, Value x, Value y) { return b.pow(x, y); });
+  add_binary(ops, pointwise, {"pow.Tensor_Tensor", nullptr, "pow.Scalar"}, lowering<general_power>);
   ops.add("pow.Tensor_Scalar", pointwise, lowering<power>);
   add_binary(ops, pointwise, {"atan2"}, [](Builder& b, Value x, Value y) { return b.atan2(x, y); });
   add_binary(ops, pointwise, {"hypot"}, lowering<hypot>);

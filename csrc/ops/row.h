@@ -89,7 +89,8 @@ enum class Arg : uint8_t {
   kDType,
   kRandom,
   kIgnore,
-  kDrawn,  // stands for no argument: see Row::draws
+  kDrawn,    // stands for no argument: see Row::draws
+  kNumbers,  // of a _foreach_ overload: a number, or a list of them, always at run time
 };
 
 struct Trait {
@@ -120,6 +121,7 @@ struct Row {
   std::vector<int> format_of;       // where one of these arguments is channels_last, so is the first result
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
   bool draws = false;               // its last parameter is Drawn
+  optional<DType> numbers;          // dtype of Scalars in a row that does not promote; none: the first result's
   Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
   std::vector<int> result_like;     // where PyTorch has no meta function: per result, the argument of the same type
 
@@ -136,6 +138,10 @@ struct Row {
   }
   Row& in_result_dtype() {
     computes_in_result = true;
+    return *this;
+  }
+  Row& numbers_in(DType dtype) {
+    numbers = dtype;
     return *this;
   }
   Row& sized_by(Sizes f) {

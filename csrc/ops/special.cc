@@ -100,7 +100,7 @@ Value erfcx(Builder& b, Value x) {
 Value log_ndtr(Builder& b, Value x) {
   const Value scaled = scale(b, x, -std::numbers::sqrt2 / 2);
   const Value far = b.sub(b.log(scale(b, erfcx(b, scaled), 0.5)), scale(b, b.mul(x, x), 0.5));
-  const Value near = b.log1p(scale(b, erfc(b, scaled), -0.5));
+  const Value near = b.log1p(scale(b, erfc(b, b.neg(scaled)), -0.5));
   return b.select(b.lt(x, constant(b, x, -1)), far, near);
 }
 

@@ -6,6 +6,7 @@ const Table& table() {
   static const Table* const table = [] {
     auto* t = new Table;
     add_activation(*t);
+    add_adaptive_pooling(*t);
     add_attention(*t);
     add_class_loss(*t);
     add_comparison(*t);

@@ -17,6 +17,14 @@ py::object find(const c10::OperatorName& name) {
   return finder(name.name, name.overload_name);
 }
 
+// On the stack a ScalarType is an int.
+py::object to_python(const c10::IValue& v, const c10::Argument& argument) {
+  c10::TypePtr type = argument.real_type();
+  if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  if (type->kind() == c10::TypeKind::ScalarTypeType && v.isInt()) return py::cast(v.toScalarType());
+  return torch::jit::toPyObject(v);
+}
+
 bool decompose(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const py::gil_scoped_acquire gil;
   const py::object function = find(op.operator_name());
@@ -25,8 +33,8 @@ bool decompose(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   py::list positional;
   py::dict named;
   for (size_t i = 0; i < stack->size(); ++i) {
-    py::object v = torch::jit::toPyObject((*stack)[i]);
     const c10::Argument& argument = schema.arguments()[i];
+    py::object v = to_python((*stack)[i], argument);
     if (argument.kwarg_only()) {
       named[argument.name().c_str()] = std::move(v);
     } else {

@@ -16,7 +16,11 @@ ODD = torch.tensor([[1, NAN, -INF, INF, 0.0, NAN, -0.0, 1], [3, 2, 1, 0, 3, 2, 1
 def distinct(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Without ties, whose order PyTorch leaves open."""
     n = torch.Size(shape).numel()
-    return (torch.randperm(n, generator=torch.Generator().manual_seed(3)) - (0 if dtype == torch.uint8 else n // 2)).to(dtype).reshape(shape)
+    return (
+        (torch.randperm(n, generator=torch.Generator().manual_seed(3)) - (0 if dtype == torch.uint8 else n // 2))
+        .to(dtype)
+        .reshape(shape)
+    )
 
 
 def tied(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -31,20 +35,26 @@ def name(dtype: torch.dtype) -> str:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_sort(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     def run(x: torch.Tensor) -> Any:
-        return x.sort(0, stable=True), x.sort(-1, stable=True, descending=True), x.argsort(0, stable=True)
+        return x.sort(dim=0, stable=True), x.sort(dim=-1, stable=True, descending=True), x.argsort(dim=0, stable=True)
 
     check(run, tied(shape, dtype), exact=True)
 
 
 def test_sort_of_what_is_no_number() -> None:
-    check(lambda x: (x.sort(1, stable=True), x.sort(1, stable=True, descending=True), x.msort()), ODD)
+    check(lambda x: (x.sort(dim=1, stable=True), x.sort(dim=1, stable=True, descending=True), x.msort()), ODD)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=name)
 @pytest.mark.parametrize("largest", [True, False])
 def test_topk(largest: bool, dtype: torch.dtype) -> None:
     def run(x: torch.Tensor) -> Any:
-        return x.topk(2, largest=largest), x.topk(3, 1, largest), x.topk(0), x.topk(5, largest=largest), x[0, 0, 0].topk(1, 0)
+        return (
+            x.topk(2, largest=largest),
+            x.topk(3, 1, largest),
+            x.topk(0),
+            x.topk(5, largest=largest),
+            x[0, 0, 0].topk(1, 0),
+        )
 
     check(run, distinct((2, 3, 5), dtype), exact=True)
 
@@ -75,7 +85,9 @@ def test_order_statistics(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 def test_statistics_of_what_is_no_number() -> None:
-    check(lambda x: (x.median(1).values, x.nanmedian(1).values, x.median(), x.nanmedian(), x.kthvalue(8, 1).values), ODD)
+    check(
+        lambda x: (x.median(1).values, x.nanmedian(1).values, x.median(), x.nanmedian(), x.kthvalue(8, 1).values), ODD
+    )
     check(lambda x: (x.median(), x.nanmedian()), torch.empty(0))
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from oracle import MODES, check, check_grad
 from ops.samples import FLOATS, LAYOUTS, SPECIAL, layouts, values
+from oracle import MODES, check, check_grad
 
 EVERYWHERE = [
     *(torch.exp, torch.exp2, torch.expm1, torch.sin, torch.cos, torch.tan, torch.tanh, torch.sinh, torch.cosh),
@@ -15,7 +15,18 @@ POSITIVE = [torch.log, torch.log2, torch.log10, torch.log1p, torch.sqrt, torch.r
 UNIT = [torch.asin, torch.acos, torch.atanh, torch.erfinv, torch.logit, torch.special.ndtri]
 EXACT = [torch.abs, torch.neg, torch.sign, torch.sgn, torch.floor, torch.ceil, torch.round, torch.trunc, torch.square]
 COMPLEX = [
-    *(torch.exp, torch.log, torch.sqrt, torch.sin, torch.cos, torch.tan, torch.tanh, torch.sinh, torch.cosh, torch.asin),
+    *(
+        torch.exp,
+        torch.log,
+        torch.sqrt,
+        torch.sin,
+        torch.cos,
+        torch.tan,
+        torch.tanh,
+        torch.sinh,
+        torch.cosh,
+        torch.asin,
+    ),
     *(torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh, torch.abs, torch.neg, torch.sgn, torch.angle),
     *(torch.reciprocal, torch.rsqrt, torch.sigmoid, torch.square, torch.conj_physical, torch.real, torch.imag),
 ]
@@ -25,13 +36,21 @@ def name(fn):
     return fn.__name__
 
 
+def tolerance(fn, dtype):
+    """Where the CPU rounds each step to the reduced type, and is the less exact of the two."""
+    if fn not in (torch.logit, torch.special.i0e, torch.special.i1e) or dtype.itemsize >= 4:
+        return {}
+    eps = torch.finfo(dtype).eps
+    return {"rtol": 4 * eps, "atol": 4 * eps}
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("fn", EVERYWHERE, ids=name)
 def test_functions(fn, dtype):
-    if fn.__name__ == "special_erfcx" and dtype in (torch.bfloat16, torch.float16):
+    if fn.__name__ in ("special_erfcx", "special_log_ndtr") and dtype.itemsize < 4:
         pytest.skip("not on CPU")
     x = values(40, dtype=dtype)
-    check(fn, x[(x - x.round()).abs() > 0.1] if fn in (torch.digamma, torch.lgamma) else x)
+    check(fn, x[(x - x.round()).abs() > 0.1] if fn in (torch.digamma, torch.lgamma) else x, **tolerance(fn, dtype))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -45,7 +64,7 @@ def test_functions_of_positive_numbers(fn, dtype):
 def test_functions_of_the_unit_interval(fn, dtype):
     if fn is torch.special.ndtri and dtype in (torch.bfloat16, torch.float16):
         pytest.skip("not on CPU")
-    check(fn, values(40, dtype=dtype, low=0.05, high=0.95))
+    check(fn, values(40, dtype=dtype, low=0.05, high=0.95), **tolerance(fn, dtype))
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int8], ids=str)
@@ -54,7 +73,9 @@ def test_exact(fn, dtype):
     check(fn, values(40, dtype=dtype), exact=True)
 
 
-@pytest.mark.parametrize("fn", [*EVERYWHERE, *POSITIVE, *UNIT, *EXACT, torch.frac, torch.reciprocal, torch.acosh], ids=name)
+@pytest.mark.parametrize(
+    "fn", [*EVERYWHERE, *POSITIVE, *UNIT, *EXACT, torch.frac, torch.reciprocal, torch.acosh], ids=name
+)
 def test_special_values(fn):
     x = torch.tensor(SPECIAL)
     if fn in (torch.sin, torch.cos, torch.tan, torch.sinc, torch.exp2):
@@ -69,7 +90,9 @@ def test_complex(fn):
     check(fn, values(30, dtype=torch.complex64))
 
 
-@pytest.mark.parametrize("fn", [torch.exp, torch.sqrt, torch.sigmoid, torch.erf, torch.angle, torch.logit, torch.i0], ids=name)
+@pytest.mark.parametrize(
+    "fn", [torch.exp, torch.sqrt, torch.sigmoid, torch.erf, torch.angle, torch.logit, torch.i0], ids=name
+)
 def test_integers_become_floats(fn):
     check(fn, torch.tensor([0, 1, 2, 3]))
     check(fn, torch.tensor([True, False]))
@@ -97,7 +120,6 @@ def test_rounding():
     x = torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 2.345, -2.345, 1234.567])
     check(lambda x: (torch.round(x), *(torch.round(x, decimals=d) for d in (-2, -1, 0, 1, 2))), x)
     check(torch.round, x.half())
-    check(lambda x: torch.round(x, decimals=0), torch.arange(3))
 
 
 def test_nan_to_num():

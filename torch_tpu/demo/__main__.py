@@ -24,8 +24,8 @@ def arguments() -> argparse.Namespace:
         prog="make demo ARGS=...", description=__doc__.splitlines()[0] if __doc__ else None
     )
     parser.description = (
-        "Trains a small GPT on the text of Python's own manual: on device tpu in Strict and in DeferAndFuse mode and on "
-        "the CPU, with equal seeds and data, and compares them; then once more with dropout, and samples from that."
+        "Trains a small GPT on the text of Python's own manual: on device tpu in Strict and in DeferAndFuse mode and "
+        "on the CPU, with equal seeds and data, and compares them; then once more with dropout, and samples from that."
     )
     parser.add_argument("--steps", type=int, default=200, help="training steps of each run (default %(default)s)")
     parser.add_argument("--batch", type=int, default=8, help="sequences a step (default %(default)s)")

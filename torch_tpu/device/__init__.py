@@ -96,6 +96,9 @@ def _is_compiled() -> bool:
 _lazy_init = init
 _exchange_device = _maybe_exchange_device = devices._exchange_device
 
+# torch.utils.checkpoint keeps the random state only of a device that says so.
+_initialized = True
+
 __all__ = [
     "DeviceLike",
     "DeviceProperties",

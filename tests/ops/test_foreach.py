@@ -1,0 +1,185 @@
+"""torch._foreach_*: one call of the engine, and what CPU gives."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._pytree import tree_map_only
+
+from tests.oracle import check, launches, place
+
+UNARY = (
+    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round "
+    "rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
+).split()
+BINARY = "add sub mul div maximum minimum clamp_min clamp_max pow".split()
+
+
+def tensors(dtype: torch.dtype = torch.float32, shift: float = 0.5) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    made = [torch.rand(shape, generator=generator) * 2 + shift for shape in ((3, 4), (5,), (2, 3, 2), (), (0, 2))]
+    made[2] = made[2].transpose(0, 2)
+    return [t.to(dtype) for t in made]
+
+
+def one_call(fn: Callable[..., Any], *inputs: Any, **how: Any) -> None:
+    """As ``check``, and the device sees one call."""
+    check(fn, *inputs, **how)
+    on_device = place(inputs, "tpu")
+    before = torch.tpu.compile_stats()["ops_recorded"]
+    with launches() as count:
+        fn(*on_device)
+        assert count() <= 1
+    assert torch.tpu.compile_stats()["ops_recorded"] == before + 1
+
+
+def function(name: str) -> Callable[..., Any]:
+    return getattr(torch, f"_foreach_{name}")
+
+
+def in_place(name: str) -> Callable[..., Any]:
+    def run(self: list[torch.Tensor], *rest: Any) -> list[torch.Tensor]:
+        function(name + "_")(self, *rest)
+        return self
+
+    return run
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name: str) -> None:
+    one_call(function(name), tensors(), strides=True)
+    one_call(in_place(name), tensors(), strides=True)
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("kind", ["List", "Scalar", "ScalarList"])
+def test_binary(name: str, kind: str) -> None:
+    other: Any = {"List": tensors(shift=0.3), "Scalar": 2.5, "ScalarList": [1.5, 2, 0.5, 1.0, 3]}[kind]
+    one_call(function(name), tensors(), other, strides=True)
+    one_call(in_place(name), tensors(), other, strides=True)
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "div"])
+def test_with_tensor(name: str) -> None:
+    one_call(function(name), tensors(), torch.tensor(2.5))
+    one_call(in_place(name), tensors(), torch.tensor(2.5))
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+@pytest.mark.parametrize("value", [(), (0.3,), ([0.1, 0.2, 0.3, 1.0, 0.0],)], ids=["none", "Scalar", "ScalarList"])
+def test_pointwise(name: str, value: tuple[Any, ...]) -> None:
+    inputs = (tensors(), tensors(shift=1.0), tensors(shift=2.0), *value)
+    one_call(function(name), *inputs)
+    one_call(in_place(name), *inputs)
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_numbers_in_a_tensor(name: str) -> None:
+    def run(*lists: list[torch.Tensor]) -> Any:
+        scalars = torch.tensor([0.1, 0.2, 0.3, 1.0, 0.5])
+        function(name + "_")(*lists, scalars)
+        return lists[0], function(name)(*lists, scalars)
+
+    check(run, tensors(), tensors(), tensors())
+
+
+def test_lerp() -> None:
+    a, b = tensors(), tensors(shift=2.0)
+    for weight in (0.3, [0.1, 0.9, 0.5, 0.6, 0.2], [t / 4 for t in tensors()]):
+        one_call(function("lerp"), a, b, weight)
+        one_call(in_place("lerp"), a, b, weight)
+
+
+def test_others() -> None:
+    a, b = tensors()[:4], tensors(shift=2.0)[:4]
+    one_call(lambda e: torch._foreach_pow(2.0, e), a)
+    one_call(lambda x, y: torch._foreach_add(x, y, alpha=0.3), a, b)
+    one_call(in_place("copy"), a, [t.half() for t in b])
+    one_call(in_place("zero"), a)
+    one_call(torch._foreach_max, a)
+    for order in (0, 1, 2, 3.0, float("inf")):
+        one_call(lambda x, o=order: torch._foreach_norm(x, o), a)
+    one_call(lambda x: torch._foreach_norm(x, 2, dtype=torch.float64), a)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int32, torch.uint8])
+def test_dtypes(dtype: torch.dtype) -> None:
+    a, b = tensors(dtype), tensors(dtype, shift=2.0)
+    one_call(torch._foreach_add, a, b)
+    one_call(torch._foreach_mul, a, 2.5)
+    one_call(torch._foreach_add, a, [1, 2.5, True, 3, 4])
+    one_call(torch._foreach_sqrt, a)
+    one_call(torch._foreach_div, a, b)
+    if dtype.is_floating_point:
+        one_call(in_place("addcmul"), a, b, b, 0.3)
+
+
+@pytest.mark.parametrize("how", ["debug", "defer"])
+def test_modes(how: str) -> None:
+    def run(a: list[torch.Tensor], b: list[torch.Tensor]) -> Any:
+        torch._foreach_mul_(a, 0.9)
+        torch._foreach_add_(a, b, alpha=0.1)
+        torch._foreach_addcdiv_(a, b, torch._foreach_sqrt(b), [0.1, 0.2, 0.3, 0.4, 0.5])
+        return a
+
+    check(run, tensors(), tensors(), mode=how)
+
+
+def test_elements_in_order() -> None:
+    def run(a: torch.Tensor, b: torch.Tensor) -> Any:
+        torch._foreach_add_([a, a, b[1:], b[:2]], [a, a, b[:1], b[3:5]])
+        torch._foreach_mul_([b[0], b.view(5, 1)[2]], [2.0, 3.0])
+        return a, b
+
+    check(run, torch.arange(4.0), torch.arange(5.0))
+
+    def views(a: torch.Tensor) -> Any:
+        torch._foreach_mul_([a[0], a[1], a.t()[1]], [2.0, 3.0, 4.0])
+        return a
+
+    check(views, torch.arange(12.0).view(3, 4))
+
+
+def test_errors() -> None:
+    a = place(tensors(), "tpu")
+    with pytest.raises(RuntimeError, match="same number of tensors"):
+        torch._foreach_add(a, a[:2])
+    with pytest.raises(RuntimeError, match="at least one tensor"):
+        torch._foreach_sqrt([])
+    with pytest.raises(RuntimeError):
+        torch._foreach_add_([torch.ones(2, dtype=torch.int32, device="tpu")], 2.5)
+    x = torch.arange(5.0, device="tpu")
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch._foreach_add_([x[1:]], [x[:-1]])
+
+
+def test_numbers_come_at_run_time() -> None:
+    a = place(tensors()[:4], "tpu")
+    torch._foreach_mul_(a, [1.1, 1.2, 1.3, 1.4])
+    torch._foreach_add_(a, 1.5)
+    before = torch.tpu.compile_stats()["compiles"]
+    torch._foreach_mul_(a, [2.1, 1.0, 0.0, -1.0])
+    torch._foreach_add_(a, 2.5)
+    assert torch.tpu.compile_stats()["compiles"] == before
+
+
+def test_gradients() -> None:
+    def run(*lists: list[torch.Tensor]) -> Any:
+        total = sum(t.sum() for t in torch._foreach_mul(torch._foreach_exp(lists[0]), lists[1]))
+        total.backward()
+        return [t.grad for t in lists[0]]
+
+    inputs = tree_map_only(torch.Tensor, lambda t: t.requires_grad_(), (tensors()[:2], tensors()[:2]))
+    check(run, *inputs)
+
+
+def test_many() -> None:
+    a = [torch.full((2,), float(i)) for i in range(120)]
+    one_call(in_place("add"), a, list(reversed(a)))
+
+    def same(x: torch.Tensor) -> Any:
+        torch._foreach_add_([x] * 40, 1.0)
+        return x
+
+    check(same, torch.zeros(3))
