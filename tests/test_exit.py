@@ -29,8 +29,6 @@ PROGRAMS = {
         x = torch.ones(3).tpu()
         atexit.register(lambda: print((x + x).tolist(), flush=True))
     """,
-    "atexit registered first": """
-    """,
     "a finalizer": """
         class Last:
             x = torch.ones(3).tpu()
@@ -47,18 +45,20 @@ PROGRAMS = {
         module.x = torch.ones(3).tpu() * 2
         sys.modules["holder"] = module
     """,
-    "busy daemon threads": """
-        import threading, time
-        def work(mode):
+    # Daemon threads in the middle of an operator abort the exit of plain PyTorch too; here they wait for work.
+    "daemon threads": """
+        import queue, threading
+        def work(mode, inbox, ready):
             torch_tpu.eager_mode(mode)
             x = torch.ones(64, 64).tpu()
-            while True:
+            for _ in range(50):
                 x = (x * x) - x
-                if mode == "defer":
-                    x[0, 0].item()
-        for mode in ("strict", "defer", "strict"):
-            threading.Thread(target=work, args=(mode,), daemon=True).start()
-        time.sleep(0.5)
+            ready.set()
+            inbox.get()
+        for mode in ("strict", "defer", "debug"):
+            ready = threading.Event()
+            threading.Thread(target=work, args=(mode, queue.Queue(), ready), daemon=True).start()
+            ready.wait()
     """,
     "a thread that outlives main": """
         import threading, time
