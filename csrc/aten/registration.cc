@@ -76,7 +76,11 @@ const std::map<std::string, Special::Run> kSpecial = {
     {"index_put.out", &run_index_put},         {"index_put_", &run_index_put},
 };
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+}  // namespace
+
+void register_operators() {
+  // Never destroyed: threads may call operators while the process ends.
+  auto& m = *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   std::set<std::string> done;
   const auto register_kernel = [&](const std::string& name, const Overload* overload) {
     m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
@@ -119,7 +123,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     for (const std::string name : {names.functional, names.in_place}) {
       if (name.empty() || ops::table().find(names.functional) != nullptr) continue;
       const auto op = find_schema(name);
-      if (op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)) {
+      if (op && !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) &&
+          op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)) {
         m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
       }
     }
@@ -127,8 +132,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   // Rows of overloads that stand in no group.
   for (const auto& [name, row] : ops::table().rows()) add(row, name, Overload::kFunctional);
 }
-
-}  // namespace
 
 bool run_functional(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   static const auto* const groups = [] {

@@ -5,6 +5,9 @@
 
 namespace tpu::aten {
 
+// Registers the kernels of the op table. Called once, after the files' own kernels are registered.
+void register_operators();
+
 // Runs an in-place or out= overload that has no row through the functional one of its group, and writes the result;
 // false where the group has none.
 bool run_functional(const c10::OperatorHandle& op, torch::jit::Stack* stack);

@@ -4,6 +4,7 @@
 
 #include "aten/errors.h"
 #include "aten/meta.h"
+#include "aten/registration.h"
 #include "ops/row.h"
 #include "python/decompose.h"
 #include "python/device.h"
@@ -28,6 +29,7 @@ void import_meta() {
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   aten::set_meta_importer(&import_meta);
+  aten::register_operators();
   register_decompose();
   register_lines();
 
