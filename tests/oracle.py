@@ -69,7 +69,7 @@ def check_grad(fn: Callable[..., Any], *inputs: Any, **how: Any) -> None:
 
 
 def check_rounded(fn: Callable[..., Any], *inputs: Any, ulps: float = 1.0) -> None:
-    """``fn`` of float16 or bfloat16 inputs, and its gradients, are those of float64 rounded: computed wide, rounded once.
+    """``fn`` of float16 or bfloat16 inputs, and its gradients, are those of float64, rounded once.
 
     PyTorch's own kernels on CPU often round in between, so they are no measure.
     """
