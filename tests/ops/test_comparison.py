@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from oracle import check, check_grad
 from ops.samples import FLOATS, REALS, SPECIAL, layouts, values
+from oracle import check, check_grad
 
 COMPARE = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge]
 TESTS = [torch.isnan, torch.isinf, torch.isfinite, torch.isposinf, torch.isneginf, torch.signbit, torch.isreal]
