@@ -355,9 +355,11 @@ std::vector<at::Tensor> record(hlo::Call call, const std::vector<at::Tensor>& op
     if (other != nullptr && other != &region) check(runtime::ensure_ready(*t.cell->value));
   }
   const hlo::Call* interned = hlo::intern(std::move(call));
+  if (Recorder* recorder = Recorder::active()) recorder->give_up();
+  const runtime::Line line = runtime::current_line();
   const std::lock_guard lock(region.mutex);
   const auto append = [&](const hlo::Call* what, std::span<const Ref> refs) {
-    return Ref(Ref::kResult, region.append(what, refs));
+    return Ref(Ref::kResult, region.append(what, refs, line));
   };
   std::vector<Ref> refs;
   for (const TensorArg& t : frame.tensors) {
@@ -378,7 +380,7 @@ std::vector<at::Tensor> record(hlo::Call call, const std::vector<at::Tensor>& op
     }
     refs.back() = append(t.view->read, parts);
   }
-  const uint32_t result = region.append(interned, refs);
+  const uint32_t result = region.append(interned, refs, line);
   std::vector<at::Tensor> tensors;
   for (uint32_t r = 0; r < interned->results.size(); ++r) {
     const hlo::Type* type = interned->results[r];
