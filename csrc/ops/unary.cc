@@ -40,6 +40,12 @@ Value digamma(Builder& b, Value x) {
   return b.select(b.eq(x, constant(b, x, 0)), pole, b.unary("chlo.digamma", x));
 }
 
+// XLA's CPU compiler vectorizes atan2(x, 1) wrongly where it sees the 1.
+Value atan(Builder& b, Value x) {
+  if (is_complex(x.dtype())) return b.unary("chlo.atan", x);
+  return b.atan2(x, b.select(b.is_nan(x), x, constant(b, x, 1)));
+}
+
 Value angle(Builder& b, Value x) {
   if (is_complex(x.dtype())) return b.atan2(b.imag(x), b.real(x));
   const Value flat = b.select(b.lt(x, constant(b, x, 0)), b.full_like(x, std::numbers::pi), b.zeros_like(x));
@@ -111,9 +117,7 @@ void add_trigonometry(Table& ops) {
   add_unary_op<&Builder::tanh>(ops, "tanh");
   add_unary_op(ops, "asin", [](Builder& b, Value x) { return b.unary("chlo.asin", x); });
   add_unary_op(ops, "acos", [](Builder& b, Value x) { return b.unary("chlo.acos", x); });
-  add_unary_op(ops, "atan", [](Builder& b, Value x) {
-    return is_complex(x.dtype()) ? b.unary("chlo.atan", x) : b.atan2(x, constant(b, x, 1));
-  });
+  add_unary_op(ops, "atan", lowering<atan>);
   add_unary_op(ops, "sinh", [](Builder& b, Value x) { return b.unary("chlo.sinh", x); });
   add_unary_op(ops, "cosh", [](Builder& b, Value x) { return b.unary("chlo.cosh", x); });
   add_unary_op(ops, "asinh", [](Builder& b, Value x) { return b.unary("chlo.asinh", x); });

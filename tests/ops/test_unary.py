@@ -15,20 +15,10 @@ POSITIVE = [torch.log, torch.log2, torch.log10, torch.log1p, torch.sqrt, torch.r
 UNIT = [torch.asin, torch.acos, torch.atanh, torch.erfinv, torch.logit, torch.special.ndtri]
 EXACT = [torch.abs, torch.neg, torch.sign, torch.sgn, torch.floor, torch.ceil, torch.round, torch.trunc, torch.square]
 COMPLEX = [
-    *(
-        torch.exp,
-        torch.log,
-        torch.sqrt,
-        torch.sin,
-        torch.cos,
-        torch.tan,
-        torch.tanh,
-        torch.sinh,
-        torch.cosh,
-        torch.asin,
-    ),
-    *(torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh, torch.abs, torch.neg, torch.sgn, torch.angle),
-    *(torch.reciprocal, torch.rsqrt, torch.sigmoid, torch.square, torch.conj_physical, torch.real, torch.imag),
+    *(torch.exp, torch.log, torch.sqrt, torch.sin, torch.cos, torch.tan, torch.tanh, torch.sinh, torch.cosh),
+    *(torch.asin, torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh, torch.abs, torch.neg, torch.sgn),
+    *(torch.angle, torch.reciprocal, torch.rsqrt, torch.sigmoid, torch.square),
+    *(torch.conj_physical, torch.real, torch.imag),
 ]
 
 
