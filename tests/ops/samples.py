@@ -9,7 +9,9 @@ COMPLEX = (torch.complex64,)
 SPECIAL = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3e38]
 
 
-def values(*shape: int, dtype: torch.dtype = torch.float32, low: float = -4, high: float = 4, seed: int = 0) -> torch.Tensor:
+def values(
+    *shape: int, dtype: torch.dtype = torch.float32, low: float = -4, high: float = 4, seed: int = 0
+) -> torch.Tensor:
     """Values in [low, high], other ones for another seed; integers of an unsigned type start at 0."""
     generator = torch.Generator().manual_seed(seed)
     if dtype == torch.bool:

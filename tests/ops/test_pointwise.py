@@ -111,7 +111,9 @@ def test_layouts(fn, layout):
     check(lambda t: fn(t, 2.5), layouts(torch.int32)[layout])
 
 
-@pytest.mark.parametrize("dtypes", [(torch.int64, torch.float32), (torch.uint8, torch.int8), (torch.bool, torch.float16)])
+@pytest.mark.parametrize(
+    "dtypes", [(torch.int64, torch.float32), (torch.uint8, torch.int8), (torch.bool, torch.float16)]
+)
 @pytest.mark.parametrize("fn", [operator.add, operator.mul, operator.truediv, torch.maximum])
 def test_promotion(fn, dtypes):
     x, y = (nonzero(3, 4, dtype=t, seed=i) for i, t in enumerate(dtypes))
@@ -198,6 +200,8 @@ def test_nextafter():
     check(torch.nextafter, x[:, None].double(), x.double(), exact=True)
 
 
-@pytest.mark.parametrize("fn", [torch.add, torch.sub, torch.mul, torch.div, torch.atan2, torch.hypot], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "fn", [torch.add, torch.sub, torch.mul, torch.div, torch.atan2, torch.hypot], ids=lambda f: f.__name__
+)
 def test_gradients(fn):
     check_grad(fn, values(3, 4).requires_grad_(), nonzero(3, 4, seed=1).requires_grad_())

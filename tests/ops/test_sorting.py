@@ -16,7 +16,11 @@ ODD = torch.tensor([[1, NAN, -INF, INF, 0.0, NAN, -0.0, 1], [3, 2, 1, 0, 3, 2, 1
 def distinct(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Without ties, whose order PyTorch leaves open."""
     n = torch.Size(shape).numel()
-    return (torch.randperm(n, generator=torch.Generator().manual_seed(3)) - (0 if dtype == torch.uint8 else n // 2)).to(dtype).reshape(shape)
+    return (
+        (torch.randperm(n, generator=torch.Generator().manual_seed(3)) - (0 if dtype == torch.uint8 else n // 2))
+        .to(dtype)
+        .reshape(shape)
+    )
 
 
 def tied(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -44,7 +48,13 @@ def test_sort_of_what_is_no_number() -> None:
 @pytest.mark.parametrize("largest", [True, False])
 def test_topk(largest: bool, dtype: torch.dtype) -> None:
     def run(x: torch.Tensor) -> Any:
-        return x.topk(2, largest=largest), x.topk(3, 1, largest), x.topk(0), x.topk(5, largest=largest), x[0, 0, 0].topk(1, 0)
+        return (
+            x.topk(2, largest=largest),
+            x.topk(3, 1, largest),
+            x.topk(0),
+            x.topk(5, largest=largest),
+            x[0, 0, 0].topk(1, 0),
+        )
 
     check(run, distinct((2, 3, 5), dtype), exact=True)
 
@@ -75,7 +85,9 @@ def test_order_statistics(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 def test_statistics_of_what_is_no_number() -> None:
-    check(lambda x: (x.median(1).values, x.nanmedian(1).values, x.median(), x.nanmedian(), x.kthvalue(8, 1).values), ODD)
+    check(
+        lambda x: (x.median(1).values, x.nanmedian(1).values, x.median(), x.nanmedian(), x.kthvalue(8, 1).values), ODD
+    )
     check(lambda x: (x.median(), x.nanmedian()), torch.empty(0))
 
 

@@ -15,7 +15,18 @@ POSITIVE = [torch.log, torch.log2, torch.log10, torch.log1p, torch.sqrt, torch.r
 UNIT = [torch.asin, torch.acos, torch.atanh, torch.erfinv, torch.logit, torch.special.ndtri]
 EXACT = [torch.abs, torch.neg, torch.sign, torch.sgn, torch.floor, torch.ceil, torch.round, torch.trunc, torch.square]
 COMPLEX = [
-    *(torch.exp, torch.log, torch.sqrt, torch.sin, torch.cos, torch.tan, torch.tanh, torch.sinh, torch.cosh, torch.asin),
+    *(
+        torch.exp,
+        torch.log,
+        torch.sqrt,
+        torch.sin,
+        torch.cos,
+        torch.tan,
+        torch.tanh,
+        torch.sinh,
+        torch.cosh,
+        torch.asin,
+    ),
     *(torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh, torch.abs, torch.neg, torch.sgn, torch.angle),
     *(torch.reciprocal, torch.rsqrt, torch.sigmoid, torch.square, torch.conj_physical, torch.real, torch.imag),
 ]
@@ -54,7 +65,9 @@ def test_exact(fn, dtype):
     check(fn, values(40, dtype=dtype), exact=True)
 
 
-@pytest.mark.parametrize("fn", [*EVERYWHERE, *POSITIVE, *UNIT, *EXACT, torch.frac, torch.reciprocal, torch.acosh], ids=name)
+@pytest.mark.parametrize(
+    "fn", [*EVERYWHERE, *POSITIVE, *UNIT, *EXACT, torch.frac, torch.reciprocal, torch.acosh], ids=name
+)
 def test_special_values(fn):
     x = torch.tensor(SPECIAL)
     if fn in (torch.sin, torch.cos, torch.tan, torch.sinc, torch.exp2):
@@ -69,7 +82,9 @@ def test_complex(fn):
     check(fn, values(30, dtype=torch.complex64))
 
 
-@pytest.mark.parametrize("fn", [torch.exp, torch.sqrt, torch.sigmoid, torch.erf, torch.angle, torch.logit, torch.i0], ids=name)
+@pytest.mark.parametrize(
+    "fn", [torch.exp, torch.sqrt, torch.sigmoid, torch.erf, torch.angle, torch.logit, torch.i0], ids=name
+)
 def test_integers_become_floats(fn):
     check(fn, torch.tensor([0, 1, 2, 3]))
     check(fn, torch.tensor([True, False]))
