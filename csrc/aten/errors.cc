@@ -5,6 +5,7 @@ namespace tpu::aten {
 void raise(const Status& status) {
   switch (status.code()) {
     case Code::kOutOfMemory: TORCH_CHECK_WITH(OutOfMemoryError, false, status.message());
+    case Code::kOutOfRange: TORCH_CHECK_INDEX(false, status.message());
     case Code::kUnimplemented: TORCH_CHECK_NOT_IMPLEMENTED(false, status.message());
     default: TORCH_CHECK(false, status.message());
   }

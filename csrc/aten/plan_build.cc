@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "aten/dtype.h"
+#include "aten/errors.h"
 #include "aten/foreach.h"
 #include "aten/meta.h"
 #include "aten/plan.h"
@@ -46,7 +47,8 @@ class PlanBuilder {
 
   std::unique_ptr<Plan> build() {
     plan_->words.assign(frame_.words.begin(), frame_.words.end());
-    const MetaResult meta = row_.result_like.empty() ? run_meta(overload_.handle, arguments_) : results_like();
+    if (row_.refusal != nullptr) check(row_.refusal(signature()));
+    const MetaResult meta = row_.result_types != nullptr ? known_results() : run_meta(overload_.handle, arguments_);
     if (row_.trait.one_dtype) check_dtypes();
     if (find_resizes(meta)) return std::move(plan_);
     find_results(meta);
@@ -99,19 +101,33 @@ class PlanBuilder {
   }
 
   // --- PyTorch's word ---------------------------------------------------------------------------------------------
-  // What a meta function would have said, had PyTorch one.
-  MetaResult results_like() const {
+  // The attributes and operands of the call, before anything is known about its results.
+  Call signature() const {
+    Call call;
+    call.name = row_.name;
+    for (size_t i = 0; i < overload_.row_args; ++i) {
+      call.attributes.resize(static_cast<size_t>(overload_.args[i].position));
+      std::vector<at::Tensor> tensors;
+      append_tensors(arguments_[i], tensors);
+      for (const at::Tensor& t : tensors) {
+        call.operands.push_back(hlo::intern({to_dtype(t.scalar_type()), t.sizes().vec()}));
+      }
+      call.attributes.push_back(overload_.args[i].kind == ops::Arg::kStatic ? to_attr(arguments_[i]) : Attr());
+    }
+    return call;
+  }
+
+  // As a meta function would have said it.
+  MetaResult known_results() const {
     MetaResult meta;
     meta.arguments = arguments_.vec();
+    for (const Type& type : row_.result_types(signature())) {
+      const at::ScalarType dtype = to_scalar_type(type.dtype);
+      meta.returns.emplace_back(at::empty(type.dims, at::TensorOptions(at::kMeta).dtype(dtype)));
+    }
     size_t written = 0;
     for (size_t i = 0; i < arguments_.size(); ++i) {
-      if (!overload_.args[i].written) continue;
-      const at::Tensor like = arguments_[static_cast<size_t>(row_.result_like[written++])].toTensor();
-      meta.arguments[i] = at::empty(like.sizes(), like.options().device(at::kMeta));
-    }
-    for (const int i : row_.result_like) {
-      const at::Tensor like = arguments_[static_cast<size_t>(i)].toTensor();
-      meta.returns.emplace_back(at::empty(like.sizes(), like.options().device(at::kMeta)));
+      if (overload_.args[i].written) meta.arguments[i] = meta.returns[written++];
     }
     return meta;
   }

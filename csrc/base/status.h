@@ -11,6 +11,7 @@ namespace tpu {
 enum class Code : int {
   kOk,
   kInvalidArgument,  // the caller's mistake
+  kOutOfRange,       // the same: a dimension or an index that is not there
   kNotFound,         // a file, plugin or symbol is missing
   kUnimplemented,    // the plugin or this build lacks it
   kOutOfMemory,

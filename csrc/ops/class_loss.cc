@@ -62,6 +62,54 @@ Value check_nll(Builder& b, Value scores, Value target, int64_t ignore_index) {
   return bounds(b, b.select(ignored, b.zeros_like(t), t), scores.dim(class_dim(scores)));
 }
 
+std::string shape(const Type& t) {
+  std::string text = "[";
+  for (size_t i = 0; i < t.dims.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(t.dims[i]);
+  return text + "]";
+}
+
+Status refuse_nll(const Call& call) {
+  const Type &scores = *call.operands[0], &target = *call.operands[1];
+  if (scores.rank() != 1 && scores.rank() != 2) return invalid("input tensor should be 1D or 2D");
+  if (target.rank() > 1) return invalid("0D or 1D target tensor expected, multi-target not supported");
+  if (target.dtype != DType::kS64 && target.dtype != DType::kU8) {
+    return invalid("expected target dtype to be Long or Byte");
+  }
+  const bool one = scores.rank() == 1 && target.rank() == 0;
+  if (!one && (scores.rank() == 1 ? target.numel() != 1 : scores.dims[0] != target.dims[0])) {
+    return invalid("size mismatch (got input: " + shape(scores) + ", target: " + shape(target) + ")");
+  }
+  const int64_t classes = scores.dims.back();
+  if (call.operands.size() < 3 || call.operands[2]->dims == Dims{classes}) return {};
+  return invalid("weight tensor should be defined either for all " + std::to_string(classes) +
+                 " classes or no classes but got weight tensor of shape: " + shape(*call.operands[2]));
+}
+
+// PyTorch's meta function takes no targets that are bytes.
+std::vector<Type> nll_results(const Call& call) {
+  const Type& scores = *call.operands[0];
+  const bool each = std::get<int64_t>(call.attributes[3]) == kNone && scores.rank() == 2;
+  return {{scores.dtype, each ? Dims{scores.dims[0]} : Dims{}}, {scores.dtype, {}}};
+}
+
+// One for each target; PyTorch's meta function gives the loss of a single row a dimension.
+std::vector<Type> multi_margin_results(const Call& call) {
+  const bool each = std::get<int64_t>(call.attributes[5]) == kNone;
+  return {{call.operands[0]->dtype, each ? call.operands[1]->dims : Dims{}}};
+}
+
+Status refuse_multi_margin(const Call& call) {
+  const Type &scores = *call.operands[0], &target = *call.operands[1];
+  if (scores.rank() > 2 || (scores.rank() > 0 && scores.dims.back() == 0)) {
+    return invalid("Expected non-empty vector or matrix with optional 0-dim batch size, but got: " + shape(scores));
+  }
+  const int64_t rows = scores.rank() == 2 ? scores.dims[0] : 1;
+  if (target.rank() <= 1 && target.numel() == rows) return {};
+  return invalid(
+      "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch " +
+      std::string("size). Expected target size [") + std::to_string(rows) + "], but got " + shape(target));
+}
+
 void add_nll(Table& ops) {
   const auto forward = [](Builder& b, const Call& call, Value scores, Raw target, optional<Value> weight, int64_t how,
                           int64_t ignore_index) { return nll(b, call, scores, target, weight, how, ignore_index); };
@@ -72,10 +120,10 @@ void add_nll(Table& ops) {
                            int64_t ignore_index, Value total_weight) {
     return nll_backward(b, grad, scores, target, weight, how, ignore_index, total_weight);
   };
-  ops.add("nll_loss_forward", reduction, forward).checks(check);
+  ops.add("nll_loss_forward", reduction, forward).checks(check).refuses(refuse_nll).results(nll_results);
   ops.add("nll_loss2d_forward", reduction, forward).checks(check);
-  ops.add("nll_loss_backward", reduction, backward);
-  ops.add("nll_loss2d_backward", reduction, backward);
+  ops.add("nll_loss_backward", reduction, backward).results(like<1>);
+  ops.add("nll_loss2d_backward", reduction, backward).results(like<1>);
 }
 
 // --- margins
@@ -99,7 +147,9 @@ void add_multi_margin(Table& ops) {
             Value loss = b.div(sum, b.scalar(static_cast<double>(x.dim(t.dim)), x.dtype()));
             if (weight) loss = b.mul(loss, b.reshape(take_each(b, *weight, t.index), loss.dims()));
             return b.reshape(reduce_loss(b, loss, how), call.results[0]->dims);
-          });
+          })
+      .refuses(refuse_multi_margin)
+      .results(multi_margin_results);
   ops.add("multi_margin_loss_backward", reduction,
           [](Builder& b, const Call& call, Value grad, Value x, Raw target, Number p, Scalar margin,
              optional<Value> weight, int64_t how) {
@@ -116,7 +166,7 @@ void add_multi_margin(Table& ops) {
                 how == kNone ? b.broadcast_to(b.reshape(each, t.index.dims()), x.dims()) : b.reshape(each, {});
             return b.reshape(b.mul(slope, g), call.results[0]->dims);
           })
-      .results_like({1});
+      .results(like<1>);
 }
 
 // The targets of a multi-label loss: a row of classes, ended by a negative number.
@@ -174,7 +224,7 @@ void add_multilabel_margin(Table& ops) {
                 how == kNone ? b.broadcast_in_dim(b.reshape(each, {dims[0]}), dims, {0}) : b.reshape(each, {});
             return b.reshape(b.mul(slope, g), call.results[0]->dims);
           })
-      .results_like({1});
+      .results(like<1>);
 }
 
 }  // namespace

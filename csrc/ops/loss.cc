@@ -33,9 +33,11 @@ void add_distances(Table& ops) {
     const Value d = difference(b, x, y);
     return reduce_loss(b, b.mul(d, d), how);
   });
-  ops.add("mse_loss_backward", pointwise, [](Builder& b, const Call& call, Value grad, Value x, Value y, int64_t how) {
-    return b.mul(b.mul(constant(b, 2, x), b.sub(x, y)), of_each(b, call, grad, how));
-  });
+  ops.add("mse_loss_backward", pointwise,
+          [](Builder& b, const Call& call, Value grad, Value x, Value y, int64_t how) {
+            return b.mul(b.mul(constant(b, 2, x), b.sub(x, y)), of_each(b, call, grad, how));
+          })
+      .results(like<1>);
   ops.add("smooth_l1_loss", reduction, [](Builder& b, Value x, Value y, int64_t how, Scalar beta) {
     const Value z = b.abs(difference(b, x, y)), half = constant(b, 0.5, x);
     const Value near = b.div(b.mul(b.mul(z, z), half), beta), far = b.sub(z, b.mul(half, beta));
@@ -46,7 +48,8 @@ void add_distances(Table& ops) {
             const Value d = b.sub(x, y), g = of_each(b, call, grad, how);
             const Value outer = b.select(b.ge(d, beta), g, b.div(b.mul(g, d), beta));
             return b.select(b.le(d, b.neg(beta)), b.neg(g), outer);
-          });
+          })
+      .results(like<1>);
   ops.add("huber_loss", reduction, [](Builder& b, Value x, Value y, int64_t how, Scalar delta) {
     const Value z = b.abs(difference(b, x, y)), half = constant(b, 0.5, x);
     const Value near = b.mul(b.mul(z, z), half), far = b.mul(delta, b.sub(z, b.mul(half, delta)));
@@ -57,7 +60,8 @@ void add_distances(Table& ops) {
             const Value d = b.sub(x, y), g = of_each(b, call, grad, how);
             const Value outer = b.select(b.ge(d, delta), b.mul(g, delta), b.mul(g, d));
             return b.select(b.le(d, b.neg(delta)), b.neg(b.mul(g, delta)), outer);
-          });
+          })
+      .results(like<1>);
   ops.add("soft_margin_loss", reduction, [](Builder& b, Value x, Value y, int64_t how) {
     const Dims dims = common_dims(x, y);
     return reduce_loss(b, b.log1p(b.exp(b.mul(b.neg(b.broadcast_to(x, dims)), b.broadcast_to(y, dims)))), how);
@@ -66,7 +70,8 @@ void add_distances(Table& ops) {
           [](Builder& b, const Call& call, Value grad, Value x, Value y, int64_t how) {
             const Value z = b.logistic(b.neg(b.mul(y, x)));
             return b.mul(b.neg(b.mul(y, z)), of_each(b, call, grad, how));
-          });
+          })
+      .results(like<1>);
 }
 
 void add_cross_entropies(Table& ops) {
@@ -82,7 +87,8 @@ void add_cross_entropies(Table& ops) {
             const Value variance = b.max(b.mul(b.sub(constant(b, 1, x), x), x), constant(b, 1e-12, x));
             const Value slope = b.div(b.mul(grad, b.sub(x, y)), variance);
             return of_each(b, call, weight ? b.mul(slope, *weight) : slope, how);
-          });
+          })
+      .results(like<1>);
   ops.add("binary_cross_entropy_with_logits", reduction,
           [](Builder& b, Value x, Value y, optional<Value> weight, optional<Value> pos_weight, int64_t how) {
             const Dims dims = common_dims(x, y);

@@ -1,5 +1,6 @@
 #include "ops/families.h"
 #include "ops/reducing.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -95,6 +96,9 @@ void add_sums(Table& ops) {
           [](Builder& b, const Call& call, Value x, optional<Dims> dim, bool, optional<DType>) {
             return fit(b, call, sum(b, b.select(is_nan(b, x), b.zeros_like(x), x), reduced_dims(x, dim)));
           })
+      .refuses([](const Call& call) {
+        return is_ordered(call).ok() ? Status() : invalid("nansum does not support complex inputs");
+      })
       .in_result_dtype();
   ops.add("prod", reduction,
           [](Builder& b, Value x, optional<DType>) { return b.reduce(Reduce::kMul, x, all_dims(x)); })
@@ -119,18 +123,28 @@ void add_sums(Table& ops) {
 
 template <Reduce how>
 void add_extremum(Table& ops, const char* all, const char* dim, const char* dims, const char* arg) {
-  ops.add(all, plain, [](Builder& b, Value x) { return b.reduce(how, x, all_dims(x)); });
-  ops.add(dim, plain, [](Builder& b, const Call& call, Value x, int64_t dim, bool) -> Values {
-    const Extremum e = extremum(b, how, at_least_1d(b, x), axis(dim, x.rank()));
-    return {fit(b, call, e.value), fit(b, call, e.index, 1)};
-  });
-  ops.add(dims, plain, [](Builder& b, const Call& call, Value x, Dims dim, bool) {
-    return fit(b, call, b.reduce(how, x, reduced_dims(x, dim)));
-  });
-  ops.add(arg, plain, [](Builder& b, const Call& call, Value x, optional<int64_t> dim, bool) {
-    const Value line = dim ? at_least_1d(b, x) : b.flatten(x);
-    return fit(b, call, extremum(b, how, line, dim ? axis(*dim, x.rank()) : 0).index);
-  });
+  const auto some = [](const Call& call) { return has_elements(call); };
+  ops.add(all, plain, [](Builder& b, Value x) { return b.reduce(how, x, all_dims(x)); }).refuses(some);
+  ops.add(dim, plain,
+          [](Builder& b, const Call& call, Value x, int64_t dim, bool) -> Values {
+            const Extremum e = extremum(b, how, at_least_1d(b, x), axis(dim, x.rank()));
+            return {fit(b, call, e.value), fit(b, call, e.index, 1)};
+          })
+      .refuses(some);
+  ops.add(dims, plain,
+          [](Builder& b, const Call& call, Value x, Dims dim, bool) {
+            return fit(b, call, b.reduce(how, x, reduced_dims(x, dim)));
+          })
+      .refuses(some);
+  ops.add(arg, plain,
+          [](Builder& b, const Call& call, Value x, optional<int64_t> dim, bool) {
+            const Value line = dim ? at_least_1d(b, x) : b.flatten(x);
+            return fit(b, call, extremum(b, how, line, dim ? axis(*dim, x.rank()) : 0).index);
+          })
+      .refuses([](const Call& call) {
+        TPU_RETURN_IF_ERROR(is_not_bool(call));
+        return has_elements(call);
+      });
 }
 
 template <Reduce how>
@@ -147,24 +161,31 @@ void add_truth(Table& ops, const char* all, const char* dim, const char* dims) {
 }
 
 void add_moments(Table& ops) {
+  const auto only_inexact = [](const Call& call) {
+    return is_inexact(call).ok() ? Status() : invalid("std and var only support floating point and complex dtypes");
+  };
   ops.add("var.correction", plain,
           [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Scalar> correction, bool) {
             return fit(b, call, moments(b, call, x, dim, correction).variance);
-          });
+          })
+      .refuses(only_inexact);
   ops.add("std.correction", plain,
           [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Scalar> correction, bool) {
             return fit(b, call, b.sqrt(moments(b, call, x, dim, correction).variance));
-          });
+          })
+      .refuses(only_inexact);
   ops.add("var_mean.correction", plain,
           [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Scalar> correction, bool) -> Values {
             const Moments m = moments(b, call, x, dim, correction);
             return {fit(b, call, m.variance), fit(b, call, m.mean, 1)};
-          });
+          })
+      .refuses(only_inexact);
   ops.add("std_mean.correction", plain,
           [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Scalar> correction, bool) -> Values {
             const Moments m = moments(b, call, x, dim, correction);
             return {fit(b, call, b.sqrt(m.variance)), fit(b, call, m.mean, 1)};
-          });
+          })
+      .refuses(only_inexact);
 }
 
 void add_norms(Table& ops) {
@@ -192,10 +213,12 @@ void add_reduction(Table& ops) {
   add_sums(ops);
   add_extremum<Reduce::kMax>(ops, "max", "max.dim", "amax", "argmax");
   add_extremum<Reduce::kMin>(ops, "min", "min.dim", "amin", "argmin");
-  ops.add("aminmax", plain, [](Builder& b, const Call& call, Value x, optional<int64_t> dim, bool) -> Values {
-    const Dims dims = dim ? reduced_dims(x, *dim) : all_dims(x);
-    return {fit(b, call, b.reduce(Reduce::kMin, x, dims)), fit(b, call, b.reduce(Reduce::kMax, x, dims), 1)};
-  });
+  ops.add("aminmax", plain,
+          [](Builder& b, const Call& call, Value x, optional<int64_t> dim, bool) -> Values {
+            const Dims dims = dim ? reduced_dims(x, *dim) : all_dims(x);
+            return {fit(b, call, b.reduce(Reduce::kMin, x, dims)), fit(b, call, b.reduce(Reduce::kMax, x, dims), 1)};
+          })
+      .refuses(is_ordered);
   add_truth<Reduce::kAnd>(ops, "all", "all.dim", "all.dims");
   add_truth<Reduce::kOr>(ops, "any", "any.dim", "any.dims");
   add_moments(ops);

@@ -29,6 +29,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/status.h"
 #include "hlo/call.h"
 
 namespace tpu::ops {
@@ -108,6 +109,15 @@ inline constexpr Trait broadcasting{"broadcasting", false, true, true};
 inline constexpr Trait plain{"plain"};
 inline constexpr Trait contraction{.name = "contraction", .one_dtype = true};
 
+// Why PyTorch would refuse a call, where its meta function does not say so; and what it returns. The call has its
+// attributes and operands, no more.
+using Refusal = Status (*)(const Call& call);
+using ResultTypes = std::vector<Type> (*)(const Call& call);
+// As operand `at`.
+template <size_t at>
+std::vector<Type> like(const Call& call) {
+  return {*call.operands[at]};
+}
 using Sizes = Dims (*)(std::span<const double> numbers);
 
 struct Row {
@@ -125,7 +135,8 @@ struct Row {
   bool draws = false;               // its last parameter is Drawn
   optional<DType> numbers;          // dtype of Scalars in a row that does not promote; none: the first result's
   Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
-  std::vector<int> result_like;     // where PyTorch has no meta function: per result, the argument of the same type
+  Refusal refusal = nullptr;
+  ResultTypes result_types = nullptr;  // instead of PyTorch's meta function, where that lacks or is wrong
 
   // The lowering returns them after the results of the schema.
   Row& writes(std::vector<int> arguments, int if_argument = -1) {
@@ -150,8 +161,12 @@ struct Row {
     sizes = f;
     return *this;
   }
-  Row& results_like(std::vector<int> arguments) {
-    result_like = std::move(arguments);
+  Row& refuses(Refusal why) {
+    refusal = why;
+    return *this;
+  }
+  Row& results(ResultTypes types) {
+    result_types = types;
     return *this;
   }
   // In Debug mode: values of tensor `index` must lie in [-size, size) of dimension `dim` of tensor `of`... see

@@ -1,5 +1,6 @@
 #include "ops/families.h"
 #include "ops/reducing.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -61,12 +62,16 @@ void add_scan(Table& ops) {
             return along(b, x, dim, [&](Value v, int64_t d) { return b.cumulative(Reduce::kMul, v, d); });
           })
       .in_result_dtype();
-  ops.add("cummax", plain, [](Builder& b, const Call& call, Value x, int64_t dim) {
-    return running_extremum<Reduce::kMax>(b, call, x, dim);
-  });
-  ops.add("cummin", plain, [](Builder& b, const Call& call, Value x, int64_t dim) {
-    return running_extremum<Reduce::kMin>(b, call, x, dim);
-  });
+  ops.add("cummax", plain,
+          [](Builder& b, const Call& call, Value x, int64_t dim) {
+            return running_extremum<Reduce::kMax>(b, call, x, dim);
+          })
+      .refuses(is_ordered);
+  ops.add("cummin", plain,
+          [](Builder& b, const Call& call, Value x, int64_t dim) {
+            return running_extremum<Reduce::kMin>(b, call, x, dim);
+          })
+      .refuses(is_ordered);
   const auto logcumsumexp = [](Builder& b, Value x, int64_t dim) {
     return along(b, x, dim, [&](Value v, int64_t d) { return running_log_sum_exp(b, v, d); });
   };

@@ -1,5 +1,6 @@
 #include "ops/families.h"
 #include "ops/reducing.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -21,6 +22,10 @@ void add_softmax(Table& ops) {
             const Value e = b.exp(shifted(b, x, over));
             return b.div(e, sum_along(b, e, over));
           })
+      .refuses([](const Call& call) {
+        TPU_RETURN_IF_ERROR(is_inexact(call));
+        return dim_exists(call);
+      })
       .in_result_dtype();
   ops.add("_log_softmax", reduction,
           [](Builder& b, Value x, int64_t dim, bool) {
@@ -28,6 +33,10 @@ void add_softmax(Table& ops) {
             const Value s = shifted(b, x, over);
             return b.sub(s, spread(b, b.log(b.reduce(Reduce::kAdd, b.exp(s), over)), x, over));
           })
+      .refuses([](const Call& call) {
+        TPU_RETURN_IF_ERROR(is_inexact(call));
+        return dim_exists(call);
+      })
       .in_result_dtype();
   ops.add("_softmax_backward_data", reduction, [](Builder& b, Value grad, Value y, int64_t dim, DType) {
     const Value both = b.mul(grad, y);

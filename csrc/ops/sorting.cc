@@ -1,6 +1,7 @@
 // Sorting, order statistics, and what looks values up in sorted sequences.
 #include "ops/families.h"
 #include "ops/reducing.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -70,14 +71,21 @@ Sorted median(Builder& b, Value x, int64_t dim, bool skip_nan) {
 
 template <bool skip_nan>
 void add_median(Table& ops, const char* all, const char* along) {
-  ops.add(all, plain, [](Builder& b, const Call& call, Value x) {
-    if (x.numel() == 0)
-      return b.full(is_float(x.dtype()) ? std::numeric_limits<double>::quiet_NaN() : 0, x.dtype(), {});
-    return b.reshape(median(b, b.flatten(x), 0, skip_nan).values, call.results[0]->dims);
-  });
-  ops.add(along, plain, [](Builder& b, const Call& call, Value x, int64_t dim, bool) {
-    return fit(b, call, median(b, at_least_1d(b, x), axis(dim, x.rank()), skip_nan));
-  });
+  ops.add(all, plain,
+          [](Builder& b, const Call& call, Value x) {
+            if (x.numel() == 0)
+              return b.full(is_float(x.dtype()) ? std::numeric_limits<double>::quiet_NaN() : 0, x.dtype(), {});
+            return b.reshape(median(b, b.flatten(x), 0, skip_nan).values, call.results[0]->dims);
+          })
+      .refuses(is_not_bool);
+  ops.add(along, plain,
+          [](Builder& b, const Call& call, Value x, int64_t dim, bool) {
+            return fit(b, call, median(b, at_least_1d(b, x), axis(dim, x.rank()), skip_nan));
+          })
+      .refuses([](const Call& call) {
+        TPU_RETURN_IF_ERROR(is_not_bool(call));
+        return has_elements(call);
+      });
 }
 
 // The most frequent value, the least of several; and where it stands last.
@@ -99,16 +107,20 @@ Sorted mode(Builder& b, Value x, int64_t dim) {
 }
 
 void add_order_statistics(Table& ops) {
-  ops.add("kthvalue", plain, [](Builder& b, const Call& call, Value x, int64_t k, int64_t dim, bool) {
-    dim = axis(dim, x.rank());
-    const Sorted s = sort(b, at_least_1d(b, x), dim, false);
-    return fit(b, call, Sorted{b.slice_dim(s.values, dim, k - 1, k), b.slice_dim(s.index, dim, k - 1, k)});
-  });
+  ops.add("kthvalue", plain,
+          [](Builder& b, const Call& call, Value x, int64_t k, int64_t dim, bool) {
+            dim = axis(dim, x.rank());
+            const Sorted s = sort(b, at_least_1d(b, x), dim, false);
+            return fit(b, call, Sorted{b.slice_dim(s.values, dim, k - 1, k), b.slice_dim(s.index, dim, k - 1, k)});
+          })
+      .refuses([](const Call& call) { return has_elements(call, 2); });
   add_median<false>(ops, "median", "median.dim");
   add_median<true>(ops, "nanmedian", "nanmedian.dim");
-  ops.add("mode", plain, [](Builder& b, const Call& call, Value x, int64_t dim, bool) {
-    return fit(b, call, mode(b, at_least_1d(b, x), axis(dim, x.rank())));
-  });
+  ops.add("mode", plain,
+          [](Builder& b, const Call& call, Value x, int64_t dim, bool) {
+            return fit(b, call, mode(b, at_least_1d(b, x), axis(dim, x.rank())));
+          })
+      .refuses([](const Call& call) { return has_elements(call); });
 }
 
 // --- looking up
@@ -151,6 +163,11 @@ bool is_right(bool right, const optional<std::string>& side) { return side ? *si
 inline constexpr Trait lookup{"lookup", true, false, false};
 
 void add_searches(Table& ops) {
+  const auto one_row = [](const Call& call) {
+    const int64_t rank = call.operands.back()->rank();
+    return rank == 1 ? Status()
+                     : invalid("boundaries tensor must be 1 dimension, but got dim(" + std::to_string(rank) + ")");
+  };
   ops.add("searchsorted.Tensor", lookup,
           [](Builder& b, const Call& call, Value sorted, Value v, bool, bool right, optional<std::string> side,
              optional<Raw> sorter) {
@@ -164,33 +181,39 @@ void add_searches(Table& ops) {
             if (sorter) sorted = take_along(b, sorted, *sorter, sorted.rank() - 1);
             return b.reshape(search(b, sorted, b.reshape(v, {1}), is_right(right, side)), call.results[0]->dims);
           });
-  ops.add("bucketize.Tensor", lookup, [](Builder& b, const Call& call, Value v, Value sorted, bool, bool right) {
-    return b.reshape(search(b, sorted, at_least_1d(b, v), right), call.results[0]->dims);
-  });
-  ops.add("bucketize.Scalar", lookup, [](Builder& b, const Call& call, Scalar v, Value sorted, bool, bool right) {
-    return b.reshape(search(b, sorted, b.reshape(v, {1}), right), call.results[0]->dims);
-  });
-  ops.add("histc", reduction, [](Builder& b, Value x, int64_t bins, Scalar min, Scalar max) {
-    x = b.flatten(x);
-    Value low = min, high = max;
-    if (x.numel() > 0) {
-      const Value unset = b.eq(low, high);
-      low = b.select(unset, b.reduce(Reduce::kMin, x, {0}), low);
-      high = b.select(unset, b.reduce(Reduce::kMax, x, {0}), high);
-    }
-    const Value flat = b.eq(low, high), one = b.scalar(1, x.dtype());
-    low = b.select(flat, b.sub(low, one), low);
-    high = b.select(flat, b.add(high, one), high);
-    const Value inside = b.and_(b.ge(x, low), b.le(x, high));
-    const Value share = b.div(b.sub(x, low), b.sub(high, low));
-    const Value bin = b.convert(b.mul(share, b.scalar(static_cast<double>(bins), x.dtype())), DType::kS32);
-    const Value last = b.scalar_int(bins - 1, DType::kS32);
-    // What lies outside is dropped: its index is out of bounds.
-    const Value at = b.select(inside, b.min(bin, last), b.scalar_int(bins, DType::kS32));
-    return b.scatter(b.zeros({x.dtype(), {bins}}), at, b.full_like(x, 1),
-                     {.inserted_window = {0}, .scatter_to_operand = {0}, .index_vector_dim = 1},
-                     [&](const Values& v) { return Values{b.add(v[0], v[1])}; });
-  });
+  ops.add("bucketize.Tensor", lookup,
+          [](Builder& b, const Call& call, Value v, Value sorted, bool, bool right) {
+            return b.reshape(search(b, sorted, at_least_1d(b, v), right), call.results[0]->dims);
+          })
+      .refuses(one_row);
+  ops.add("bucketize.Scalar", lookup,
+          [](Builder& b, const Call& call, Scalar v, Value sorted, bool, bool right) {
+            return b.reshape(search(b, sorted, b.reshape(v, {1}), right), call.results[0]->dims);
+          })
+      .refuses(one_row);
+  ops.add("histc", reduction,
+          [](Builder& b, Value x, int64_t bins, Scalar min, Scalar max) {
+            x = b.flatten(x);
+            Value low = min, high = max;
+            if (x.numel() > 0) {
+              const Value unset = b.eq(low, high);
+              low = b.select(unset, b.reduce(Reduce::kMin, x, {0}), low);
+              high = b.select(unset, b.reduce(Reduce::kMax, x, {0}), high);
+            }
+            const Value flat = b.eq(low, high), one = b.scalar(1, x.dtype());
+            low = b.select(flat, b.sub(low, one), low);
+            high = b.select(flat, b.add(high, one), high);
+            const Value inside = b.and_(b.ge(x, low), b.le(x, high));
+            const Value share = b.div(b.sub(x, low), b.sub(high, low));
+            const Value bin = b.convert(b.mul(share, b.scalar(static_cast<double>(bins), x.dtype())), DType::kS32);
+            const Value last = b.scalar_int(bins - 1, DType::kS32);
+            // What lies outside is dropped: its index is out of bounds.
+            const Value at = b.select(inside, b.min(bin, last), b.scalar_int(bins, DType::kS32));
+            return b.scatter(b.zeros({x.dtype(), {bins}}), at, b.full_like(x, 1),
+                             {.inserted_window = {0}, .scatter_to_operand = {0}, .index_vector_dim = 1},
+                             [&](const Values& v) { return Values{b.add(v[0], v[1])}; });
+          })
+      .refuses(is_inexact);
 }
 
 }  // namespace
@@ -199,10 +222,26 @@ void add_sorting(Table& ops) {
   ops.add("sort.stable", plain,
           [](Builder& b, const Call& call, Value x, optional<bool>, int64_t dim, bool descending) {
             return fit(b, call, sort(b, at_least_1d(b, x), axis(dim, x.rank()), descending));
-          });
-  ops.add("topk", plain, [](Builder& b, const Call& call, Value x, int64_t k, int64_t dim, bool largest, bool) {
-    return fit(b, call, top(b, at_least_1d(b, x), k, axis(dim, x.rank()), largest));
-  });
+          })
+      .refuses([](const Call& call) {
+        TPU_RETURN_IF_ERROR(is_ordered(call));
+        return dim_exists(call, 2);
+      });
+  ops.add("topk", plain,
+          [](Builder& b, const Call& call, Value x, int64_t k, int64_t dim, bool largest, bool) {
+            return fit(b, call, top(b, at_least_1d(b, x), k, axis(dim, x.rank()), largest));
+          })
+      .refuses([](const Call& call) {
+        TPU_RETURN_IF_ERROR(is_ordered(call));
+        TPU_RETURN_IF_ERROR(is_not_bool(call));
+        TPU_RETURN_IF_ERROR(dim_exists(call, 2));
+        const Dims& dims = call.operands[0]->dims;
+        const int64_t k = std::get<int64_t>(call.attributes[1]),
+                      dim = axis(std::get<int64_t>(call.attributes[2]), call.operands[0]->rank());
+        return 0 <= k && k <= (dims.empty() ? 1 : dims[static_cast<size_t>(dim)])
+                   ? Status()
+                   : invalid("selected index k out of range");
+      });
   add_order_statistics(ops);
   add_searches(ops);
 }

@@ -18,7 +18,9 @@ def make(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Te
 @pytest.mark.parametrize(("shape", "dim"), SHAPES)
 @pytest.mark.parametrize("op", OPS)
 def test_values_and_gradients(op: str, shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> None:
-    check_grad(lambda x: OPS[op](x, dim), make(shape, dtype).requires_grad_())
+    # A narrow float that comes of cancellation is off by the rounding of what cancelled.
+    tolerance = 2e-2 if dtype in (torch.bfloat16, torch.float16) else None
+    check_grad(lambda x: OPS[op](x, dim), make(shape, dtype).requires_grad_(), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("op", OPS)

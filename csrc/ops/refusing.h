@@ -1,0 +1,61 @@
+// What PyTorch refuses in kernels, so that no meta function says it. Attribute 1 is the dimension, or the dimensions,
+// of operand 0.
+#pragma once
+
+#include "ops/row.h"
+
+namespace tpu::ops {
+
+inline std::string name_of(const Call& call) { return std::string(call.name.substr(0, call.name.find('.'))); }
+
+inline Status dim_exists(const Call& call, size_t attribute = 1) {
+  const auto* dim = std::get_if<int64_t>(&call.attributes[attribute]);
+  if (dim == nullptr) return {};
+  const int64_t rank = std::max<int64_t>(call.operands[0]->rank(), 1);
+  if (-rank <= *dim && *dim < rank) return {};
+  return {Code::kOutOfRange, "Dimension out of range (expected to be in range of [" + std::to_string(-rank) + ", " +
+                                 std::to_string(rank - 1) + "], but got " + std::to_string(*dim) + ")"};
+}
+
+inline Status is_ordered(const Call& call) {
+  if (!is_complex(call.operands[0]->dtype)) return {};
+  return {Code::kUnimplemented, "\"" + name_of(call) + "\" not implemented for complex dtypes"};
+}
+
+inline Status is_not_bool(const Call& call) {
+  if (call.operands[0]->dtype != DType::kBool) return {};
+  return invalid(name_of(call) + "(): does not support bool input");
+}
+
+inline Status is_inexact(const Call& call) {
+  const DType dtype = call.operands[0]->dtype;
+  if (is_float(dtype) || is_complex(dtype)) return {};
+  return {Code::kUnimplemented, "\"" + name_of(call) + "\" not implemented for integers"};
+}
+
+// Has elements along its dimension, or any at all where none is given: an extremum of nothing is not defined.
+inline Status has_elements(const Call& call, size_t attribute = 1) {
+  TPU_RETURN_IF_ERROR(is_ordered(call));
+  const Dims& dims = call.operands[0]->dims;
+  Dims over;
+  if (attribute < call.attributes.size()) {
+    TPU_RETURN_IF_ERROR(dim_exists(call, attribute));
+    if (const auto* one = std::get_if<int64_t>(&call.attributes[attribute])) over = {*one};
+    if (const auto* many = std::get_if<Dims>(&call.attributes[attribute])) over = *many;
+  }
+  const auto rank = static_cast<int64_t>(dims.size());
+  for (const int64_t dim : over) {
+    const int64_t d = dim < 0 ? dim + rank : dim;
+    if (0 <= d && d < rank && dims[static_cast<size_t>(d)] == 0) {
+      return {Code::kOutOfRange,
+              name_of(call) + "(): Expected reduction dim " + std::to_string(d) + " to have non-zero size."};
+    }
+  }
+  if (!over.empty() || call.operands[0]->numel() > 0) return {};
+  const bool is_index = name_of(call).starts_with("arg");
+  return {is_index ? Code::kOutOfRange : Code::kInvalidArgument,
+          name_of(call) + "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction " +
+              "dim with the 'dim' argument."};
+}
+
+}  // namespace tpu::ops
