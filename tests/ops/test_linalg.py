@@ -1,0 +1,193 @@
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from oracle import check, check_grad
+from torch import Tensor, linalg
+
+DTYPES = [torch.float32, torch.float64, torch.complex64]
+TOLERANCE = {
+    torch.float32: {"rtol": 1e-3, "atol": 1e-4},
+    torch.float64: {"rtol": 1e-7, "atol": 1e-9},
+    torch.complex64: {"rtol": 1e-3, "atol": 1e-4},
+}
+every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+
+
+def matrix(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(shape, dtype=dtype).requires_grad_()
+
+
+def positive(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    a = torch.randn(shape, dtype=dtype)
+    return (a @ a.mH + torch.eye(shape[-1], dtype=dtype)).requires_grad_()
+
+
+def regular(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return (torch.randn(shape, dtype=dtype) + 3 * torch.eye(shape[-1], dtype=dtype)).requires_grad_()
+
+
+@every_dtype
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky(upper: bool, dtype: torch.dtype) -> None:
+    check_grad(partial(linalg.cholesky, upper=upper), positive(2, 4, 4, dtype=dtype), strides=True, **TOLERANCE[dtype])
+    check(partial(torch.cholesky_inverse, upper=upper), linalg.cholesky(positive(4, 4, dtype=dtype), upper=upper))
+
+
+def test_cholesky_of_what_is_not_positive() -> None:
+    a = torch.stack([torch.eye(4), torch.diag(torch.tensor([1.0, 1.0, -1.0, 1.0])), -torch.eye(4)])
+    check(lambda a: linalg.cholesky_ex(a).info, a, exact=True)
+    with pytest.raises(linalg.LinAlgError, match="leading minor of order 3"):
+        linalg.cholesky(a[1].to("tpu"))
+
+
+@every_dtype
+@pytest.mark.parametrize("how", [{}, {"left": False}, {"unitriangular": True}], ids=str)
+@pytest.mark.parametrize("upper", [False, True])
+def test_triangular(upper: bool, how: dict[str, Any], dtype: torch.dtype) -> None:
+    y = matrix(2, 3, 4, dtype=dtype) if "left" in how else matrix(2, 4, 3, dtype=dtype)
+    check_grad(partial(linalg.solve_triangular, upper=upper, **how), regular(4, 4, dtype=dtype), y, **TOLERANCE[dtype])
+
+
+@every_dtype
+def test_cholesky_solve(dtype: torch.dtype) -> None:
+    factor = linalg.cholesky(positive(4, 4, dtype=dtype)).detach()
+    check_grad(torch.cholesky_solve, matrix(4, 2, dtype=dtype), factor.requires_grad_(), **TOLERANCE[dtype])
+
+
+@every_dtype
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (3, 5)], ids=str)
+def test_qr(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    check_grad(linalg.qr, matrix(*shape, dtype=dtype), **TOLERANCE[dtype])
+    check(partial(linalg.qr, mode="complete"), matrix(*shape, dtype=dtype), **TOLERANCE[dtype])
+    check(partial(linalg.qr, mode="r"), matrix(*shape, dtype=dtype), **TOLERANCE[dtype])
+
+
+@every_dtype
+@pytest.mark.parametrize("part", ["L", "U"])
+def test_eigh(part: str, dtype: torch.dtype) -> None:
+    def run(a: Tensor) -> Any:
+        w, v = linalg.eigh(a, UPLO=part)
+        return w, (v * w.unsqueeze(-2)) @ v.mH
+
+    check_grad(run, positive(2, 4, 4, dtype=dtype), **TOLERANCE[dtype])
+    check(partial(linalg.eigvalsh, UPLO=part), matrix(5, 5, dtype=dtype), **TOLERANCE[dtype])
+
+
+@every_dtype
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (3, 5)], ids=str)
+@pytest.mark.parametrize("full", [False, True])
+def test_svd(full: bool, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    def run(a: Tensor) -> Any:
+        u, s, v = linalg.svd(a, full_matrices=full)
+        k = s.shape[-1]
+        unit = u.mH @ u, v @ v.mH
+        return s, (u[..., :k] * s.unsqueeze(-2)) @ v[..., :k, :], *unit
+
+    check(run, matrix(*shape, dtype=dtype), **TOLERANCE[dtype])
+    check(linalg.svdvals, matrix(*shape, dtype=dtype), **TOLERANCE[dtype])
+
+
+def test_svd_of_less_than_full_rank() -> None:
+    def run(a: Tensor) -> Any:
+        u, s, v = linalg.svd(a)
+        return s, u.mH @ u, v @ v.mH, (u * s) @ v
+
+    a = torch.randn(4, 2) @ torch.randn(2, 4)
+    check(run, a, rtol=1e-4, atol=1e-5)
+    check(run, torch.zeros(3, 3), rtol=1e-4, atol=1e-5)
+
+
+def test_what_rests_on_svd() -> None:
+    a = matrix(5, 3)
+    for fn in (linalg.pinv, linalg.matrix_rank, linalg.cond, partial(linalg.matrix_norm, ord="nuc")):
+        check(fn, a, rtol=1e-6, atol=1e-8)
+    check_grad(linalg.svdvals, a, rtol=1e-6, atol=1e-8)
+
+
+SOLVES: dict[str, Callable[..., Any]] = {
+    "solve": linalg.solve,
+    "solve_right": lambda a, y: linalg.solve(a, y.mT, left=False),
+    "inv": lambda a, y: linalg.inv(a),
+    "det": lambda a, y: linalg.det(a),
+    "slogdet": lambda a, y: linalg.slogdet(a).logabsdet,
+    "lu_solve": lambda a, y: linalg.lu_solve(*linalg.lu_factor(a), y),
+    "lu_solve_adjoint": lambda a, y: linalg.lu_solve(*linalg.lu_factor(a), y, adjoint=True),
+    "matrix_power": lambda a, y: linalg.matrix_power(a, -2),
+}
+
+
+@every_dtype
+@pytest.mark.parametrize("name", SOLVES)
+def test_solves(name: str, dtype: torch.dtype) -> None:
+    check_grad(SOLVES[name], regular(2, 4, 4, dtype=dtype), matrix(2, 4, 3, dtype=dtype), **TOLERANCE[dtype])
+
+
+def test_solves_broadcast() -> None:
+    check_grad(linalg.solve, regular(4, 4), matrix(4), rtol=1e-7, atol=1e-9)
+    check_grad(linalg.solve, regular(4, 4), matrix(3, 4, 2), rtol=1e-7, atol=1e-9)
+    check_grad(linalg.solve, regular(3, 4, 4), matrix(3, 4), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (2, 3, 5)], ids=str)
+def test_lu(shape: tuple[int, ...]) -> None:
+    check(linalg.lu_factor_ex, matrix(*shape))
+    check(partial(linalg.lu_factor_ex, pivot=False), matrix(*shape), rtol=1e-5, atol=1e-6)
+    check_grad(linalg.lu, matrix(*shape), rtol=1e-6, atol=1e-8)
+    check(lambda a: torch.lu_unpack(*linalg.lu_factor(a)), matrix(*shape))
+
+
+def test_singular() -> None:
+    a = torch.tensor([[1.0, 2.0], [2.0, 4.0]])
+    check(lambda a: (linalg.inv_ex(a).info, linalg.det(a), linalg.slogdet(a)), a)
+    with pytest.raises(linalg.LinAlgError, match="singular"):
+        linalg.inv(a.to("tpu"))
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 20.0])
+def test_matrix_exp(scale: float) -> None:
+    check(torch.matrix_exp, matrix(2, 4, 4).detach() * scale, rtol=1e-7, atol=1e-9)
+
+
+def test_matrix_exp_gradient() -> None:
+    check_grad(torch.matrix_exp, matrix(3, 3), rtol=1e-7, atol=1e-9)
+
+
+def test_products() -> None:
+    check_grad(partial(linalg.cross, dim=-2), matrix(2, 3, 4), matrix(1, 3, 4))
+    check_grad(torch.kron, matrix(2, 3), matrix(3, 2))
+    check(torch.tensordot, matrix(2, 3, 4), matrix(3, 4, 2))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 2.0, 3.0, float("inf")])
+def test_distances(p: float) -> None:
+    if p == 0.0:
+        check(partial(torch.cdist, p=p), torch.randn(2, 3, 4).round(), torch.randn(5, 4).round())
+        return
+    check_grad(partial(torch.cdist, p=p), matrix(2, 3, 4), matrix(5, 4))
+    check_grad(partial(torch.nn.functional.pdist, p=p), matrix(5, 3))
+
+
+def test_distances_of_equal_points() -> None:
+    x = torch.randn(3, 4, requires_grad=True)
+    check_grad(lambda x: torch.cdist(x, x), x, rtol=1e-4, atol=1e-3)
+    check_grad(torch.nn.functional.pdist, torch.zeros(3, 4, requires_grad=True))
+
+
+@pytest.mark.parametrize("norm", ["forward", "backward", "ortho"])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "rfft2", "irfftn", "fftn"])
+def test_fourier(name: str, norm: str) -> None:
+    real = name in ("rfft", "ihfft", "rfft2")
+    x = matrix(3, 4, 5, dtype=torch.float64 if real else torch.complex128)
+    check_grad(partial(getattr(torch.fft, name), norm=norm), x)
+    check(partial(getattr(torch.fft, name), norm=norm), x.detach().to(torch.float32 if real else torch.complex64))
+
+
+def test_fourier_of_other_dims_and_lengths() -> None:
+    x = torch.randn(3, 4, 5, 2, 3)
+    check(lambda x: torch.fft.fftn(x), x, rtol=1e-4, atol=1e-4)
+    check(lambda x: torch.fft.rfft(x, n=7, dim=1), x)
+    check(lambda x: torch.fft.irfft(x, n=6, dim=0), x + 0j)
+    check(lambda x: torch.stft(x, 8, return_complex=True, window=torch.hann_window(8, device=x.device)), x.flatten())
