@@ -92,6 +92,7 @@ class Builder {
   Value zeros_like(Value x) { return zeros(*x.type); }
   Value full_like(Value x, double v) { return full(v, x.dtype(), x.dims()); }
   Value array(std::span<const int64_t> v, DType dtype);  // rank 1
+  Value array(std::span<const double> v, DType dtype);
   Value lowest(DType dtype);   // -inf of floats, the least integer, false
   Value highest(DType dtype);  // +inf, the greatest integer, true
 

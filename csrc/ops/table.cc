@@ -12,6 +12,7 @@ const Table& table() {
     add_convolution(*t);
     add_embedding(*t);
     add_factory(*t);
+    add_grid_sampler(*t);
     add_index(*t);
     add_joining(*t);
     add_linalg(*t);
