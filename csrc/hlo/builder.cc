@@ -127,6 +127,13 @@ Value Builder::array(std::span<const int64_t> v, DType dtype) {
   return constant({dtype, {static_cast<int64_t>(v.size())}}, elements);
 }
 
+Value Builder::array(std::span<const double> v, DType dtype) {
+  std::string elements;
+  for (double x : v) elements += (elements.empty() ? "" : ", ") + text::literal(x, dtype);
+  if (!v.empty()) elements = "[" + elements + "]";
+  return constant({dtype, {static_cast<int64_t>(v.size())}}, elements);
+}
+
 namespace {
 
 double largest_finite(DType dtype) {  // of the types without infinity

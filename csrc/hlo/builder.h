@@ -92,8 +92,9 @@ class Builder {
   Value zeros_like(Value x) { return zeros(*x.type); }
   Value full_like(Value x, double v) { return full(v, x.dtype(), x.dims()); }
   Value array(std::span<const int64_t> v, DType dtype);  // rank 1
-  Value lowest(DType dtype);                             // -inf of floats, the least integer, false
-  Value highest(DType dtype);                            // +inf, the greatest integer, true
+  Value array(std::span<const double> v, DType dtype);
+  Value lowest(DType dtype);   // -inf of floats, the least integer, false
+  Value highest(DType dtype);  // +inf, the greatest integer, true
 
   // --- elementwise: operands of equal dtype; a rank-0 operand is broadcast to the other ---------------------------
   Value unary(std::string_view op, Value x);  // "stablehlo.exponential", "chlo.erf"

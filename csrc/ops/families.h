@@ -15,6 +15,7 @@ void add_distance(Table& ops);
 void add_embedding(Table& ops);
 void add_factory(Table& ops);
 void add_fourier(Table& ops);
+void add_grid_sampler(Table& ops);
 void add_index(Table& ops);
 void add_joining(Table& ops);
 void add_linalg(Table& ops);

@@ -15,6 +15,7 @@ const Table& table() {
     add_embedding(*t);
     add_factory(*t);
     add_fourier(*t);
+    add_grid_sampler(*t);
     add_index(*t);
     add_joining(*t);
     add_linalg(*t);
