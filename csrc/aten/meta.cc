@@ -33,6 +33,19 @@ c10::IValue to_meta(const c10::IValue& v, std::map<at::TensorImpl*, at::Tensor>&
   return v;
 }
 
+// Of an operator that makes nothing new its arguments say all; fills in the returns.
+bool returns_only_arguments(const c10::FunctionSchema& schema, MetaResult& result) {
+  for (const c10::Argument& r : schema.returns()) {
+    if (r.alias_info() == nullptr || !r.alias_info()->isWrite()) return false;
+    for (size_t i = 0; i < schema.arguments().size(); ++i) {
+      const auto* alias = schema.arguments()[i].alias_info();
+      if (alias == nullptr || alias->beforeSets() != r.alias_info()->beforeSets()) continue;
+      result.returns.push_back(result.arguments[i]);
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 void set_meta_importer(void (*import)()) { import_meta = import; }
@@ -50,6 +63,9 @@ MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> ar
   MetaResult result;
   for (const c10::IValue& v : arguments) result.arguments.push_back(to_meta(v, seen));
   if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta) && import_meta != nullptr) import_meta();
+  if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta) && returns_only_arguments(op.schema(), result)) {
+    return result;
+  }
   torch::jit::Stack stack = result.arguments;
   const at::AutoDispatchBelowADInplaceOrView guard;
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "aten/decompose.h"
+#include "aten/distributions.h"
 #include "aten/dynamic.h"
 #include "aten/engine.h"
 #include "aten/fallback.h"
@@ -68,12 +69,29 @@ struct Special final : c10::OperatorKernel {
 };
 
 const std::map<std::string, Special::Run> kSpecial = {
-    {"_index_put_impl", &run_index_put},       {"_index_put_impl.out", &run_index_put},
-    {"_index_put_impl_", &run_index_put},      {"_unsafe_index.Tensor", &run_index},
-    {"_unsafe_index.Tensor_out", &run_index},  {"_unsafe_index_put", &run_index_put},
-    {"_unsafe_index_put.out", &run_index_put}, {"index.Tensor", &run_index},
-    {"index.Tensor_out", &run_index},          {"index_put", &run_index_put},
-    {"index_put.out", &run_index_put},         {"index_put_", &run_index_put},
+    {"_index_put_impl", &run_index_put},
+    {"_index_put_impl.out", &run_index_put},
+    {"_index_put_impl_", &run_index_put},
+    {"_unsafe_index.Tensor", &run_index},
+    {"_unsafe_index.Tensor_out", &run_index},
+    {"_unsafe_index_put", &run_index_put},
+    {"_unsafe_index_put.out", &run_index_put},
+    {"index.Tensor", &run_index},
+    {"index.Tensor_out", &run_index},
+    {"index_put", &run_index_put},
+    {"index_put.out", &run_index_put},
+    {"index_put_", &run_index_put},
+    {"random_", &run_distribution},
+    {"random_.from", &run_distribution},
+    {"random_.to", &run_distribution},
+    {"uniform_", &run_distribution},
+    {"log_normal_", &run_distribution},
+    {"geometric_", &run_distribution},
+    {"exponential_", &run_distribution},
+    {"cauchy_", &run_distribution},
+    {"bernoulli_.float", &run_distribution},
+    {"multinomial", &run_distribution},
+    {"multinomial.out", &run_distribution},
 };
 
 }  // namespace
@@ -123,6 +141,7 @@ void register_operators() {
     for (const std::string name : {names.functional, names.in_place}) {
       if (name.empty() || ops::table().find(names.functional) != nullptr) continue;
       const auto op = find_schema(name);
+      if (name == "new_empty_strided") continue;  // only calls empty_strided
       if (op && !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) &&
           op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)) {
         m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());

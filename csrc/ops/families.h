@@ -30,6 +30,7 @@ void add_random(Table& ops);
 void add_recurrent(Table& ops);
 void add_reduction(Table& ops);
 void add_rearranging(Table& ops);
+void add_rejection(Table& ops);
 void add_resampling(Table& ops);
 void add_scan(Table& ops);
 void add_scatter(Table& ops);

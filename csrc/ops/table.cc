@@ -30,6 +30,7 @@ const Table& table() {
     add_recurrent(*t);
     add_reduction(*t);
     add_rearranging(*t);
+    add_rejection(*t);
     add_resampling(*t);
     add_scan(*t);
     add_scatter(*t);

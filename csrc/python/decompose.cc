@@ -17,11 +17,15 @@ py::object find(const c10::OperatorName& name) {
   return finder(name.name, name.overload_name);
 }
 
-// On the stack a ScalarType is an int.
+// On the stack a ScalarType, a Layout and a MemoryFormat are ints.
 py::object to_python(const c10::IValue& v, const c10::Argument& argument) {
   c10::TypePtr type = argument.real_type();
   if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
-  if (type->kind() == c10::TypeKind::ScalarTypeType && v.isInt()) return py::cast(v.toScalarType());
+  if (v.isInt()) {
+    if (type->kind() == c10::TypeKind::ScalarTypeType) return py::cast(v.toScalarType());
+    if (type->kind() == c10::TypeKind::LayoutType) return py::cast(v.toLayout());
+    if (type->kind() == c10::TypeKind::MemoryFormatType) return py::cast(v.toMemoryFormat());
+  }
   return torch::jit::toPyObject(v);
 }
 

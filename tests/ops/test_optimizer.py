@@ -25,6 +25,8 @@ def train(device: str, kind: type[optim.Optimizer], dtype: torch.dtype = torch.f
     ps = [p.to(device).requires_grad_() for p in parameters(dtype)]
     if kind is optim.Muon:
         ps = [p for p in ps if p.dim() == 2]
+    if kind is optim.LBFGS:  # wants views of its gradients
+        ps = [p for p in ps if p.is_contiguous()]
     if isinstance(options.get("lr"), torch.Tensor):
         options["lr"] = options["lr"].clone().to(device)
     optimizer = kind(ps, **options)

@@ -21,7 +21,7 @@ def empty(dtype: torch.dtype = torch.float32, n: int = N) -> torch.Tensor:
 
 
 def host(x: torch.Tensor) -> np.ndarray[Any, Any]:
-    return x.cpu().double().numpy().ravel()
+    return x.detach().cpu().double().numpy().ravel()
 
 
 def assert_follows(x: torch.Tensor, cdf: Callable[[Any], Any], rounding: float = 0.0) -> None:
@@ -252,6 +252,44 @@ def test_rrelu() -> None:
     np.testing.assert_allclose(host(x.grad), slope, rtol=1e-5)
 
 
+@pytest.mark.parametrize("rate", [0.3, 5.0, 12.0, 200.0])
+def test_poisson(rate: float) -> None:
+    x = torch.poisson(torch.full((N,), rate, device="tpu"))
+    low, high = max(0, int(rate - 3 * rate**0.5)), int(rate + 3 * rate**0.5) + 1
+    pmf = [math.exp(k * math.log(rate) - rate - math.lgamma(k + 1)) for k in range(high)]
+    p = [sum(pmf[: low + 1]), *pmf[low + 1 :]]
+    assert_frequencies(x.clamp(low, high) - low, [*p, 1 - sum(p)])
+
+
+def test_poisson_edges() -> None:
+    rates = torch.tensor([0.0, 1e7, float("nan")], device="tpu", dtype=torch.float64)
+    zero, many, nan = torch.poisson(rates).tolist()
+    assert zero == 0 and math.isnan(nan) and abs(many - 1e7) < 2e4
+
+
+@pytest.mark.parametrize(("n", "p"), [(7, 0.3), (7, 0.8), (100, 0.4), (100, 0.6)])
+def test_binomial(n: int, p: float) -> None:
+    x = torch.binomial(torch.full((N,), float(n), device="tpu"), torch.full((N,), p, device="tpu"))
+    pmf = [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
+    low, high = next(k for k in range(n) if pmf[k] > 1e-4), next(k for k in range(n, 0, -1) if pmf[k] > 1e-4)
+    assert_frequencies(x.clamp(low, high) - low, [sum(pmf[: low + 1]), *pmf[low + 1 : high], sum(pmf[high:])])
+    edges = torch.binomial(torch.tensor([5.0, 5.0, 0.0], device="tpu"), torch.tensor([0.0, 1.0, 0.5], device="tpu"))
+    assert edges.tolist() == [0, 5, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [0.3, 1.0, 7.5])
+def test_gamma(shape: float, dtype: torch.dtype) -> None:
+    x = torch._standard_gamma(torch.full((N,), shape, dtype=dtype, device="tpu"))
+    assert_follows(x, lambda v: torch.special.gammainc(torch.tensor(shape).double(), torch.from_numpy(v)).numpy())
+
+
+def test_dirichlet() -> None:
+    x = torch._sample_dirichlet(torch.tensor([1.0, 2.0, 3.0], device="tpu").expand(N, 3))
+    assert_follows(x[:, 0], lambda v: 1 - (1 - v) ** 5)
+    np.testing.assert_allclose(host(x).reshape(N, 3).sum(1), 1, rtol=1e-5)
+
+
 def draw_all() -> list[torch.Tensor]:
     torch.manual_seed(7)
     x = torch.rand(3, 5, device="tpu")
@@ -275,7 +313,7 @@ def test_modes_agree() -> None:
 
 
 def test_numbers_come_at_run_time() -> None:
-    x = empty(n=10)
+    x = empty(n=10).zero_()
     for f in ("uniform_", "normal_"):
         getattr(x, f)(0.1, 0.2)
     x.bernoulli_(0.3)
