@@ -39,8 +39,8 @@ void check_uniform(const at::Tensor& self, double from, double to) {
     using T = decltype(zero);
     const auto least = static_cast<double>(std::numeric_limits<T>::lowest());
     const auto most = static_cast<double>(std::numeric_limits<T>::max());
-    CHECK_OUT_OF_BOUNDS(from, "from", least, most, dtype);
-    CHECK_OUT_OF_BOUNDS(to, "to", least, most, dtype);
+    TORCH_CHECK(from >= least && from <= most, "from is out of bounds for ", dtype);
+    TORCH_CHECK(to >= least && to <= most, "to is out of bounds for ", dtype);
     TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
     TORCH_CHECK(to - from <= most, "uniform_ expects to-from <= std::numeric_limits<", toString(dtype),
                 ">::max(), but found to=", to, " and from=", from, " which result in to-from to exceed the limit");

@@ -159,7 +159,7 @@ void add_rejection(Table& ops) {
             return binomial(b, b.broadcast_to(b.convert(count, dtype), dims),
                             b.broadcast_to(b.convert(prob, dtype), dims), random);
           })
-      .results_like({0});
+      .results(like<0>);
   ops.add("_standard_gamma", plain, [](Builder& b, Value shape, Random random) {
     const DType dtype = compute_of(shape);
     const double least = shape.dtype() == DType::kF64 ? 0x1p-1022 : shape.dtype() == DType::kF16 ? 0x1p-14 : 0x1p-126;
@@ -173,7 +173,7 @@ void add_rejection(Table& ops) {
             const Value total = b.expand_dims(b.reduce(hlo::Reduce::kAdd, parts, {last}), {last});
             return b.div(parts, b.broadcast_to(total, shape.dims()));
           })
-      .results_like({0});
+      .results(like<0>);
 }
 
 }  // namespace tpu::ops
