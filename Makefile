@@ -37,7 +37,7 @@ test-cpp: $(BUILD)/build.ninja  ## the C++ tests (PRESET=asan or tsan: under tha
 	@ctest --test-dir $(BUILD) --output-on-failure $(ARGS)
 
 test-py: build  ## the Python tests
-	@python -m pytest $(ARGS)
+	@python -m pytest -n 2 $(ARGS)
 
 demo: | .venv  ## show it at work
 	@python -m torch_tpu.demo $(ARGS)

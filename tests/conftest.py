@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+from ledger import KNOWN_FAILURES
 
 import torch_tpu
 from torch_tpu.modes import current_mode
@@ -55,3 +56,10 @@ def python() -> Callable[..., Finished]:
         return result
 
     return run
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the ledger's tests; a test that the ledger names must exist where its file was collected whole."""
+    for item in items:
+        if reason := KNOWN_FAILURES.get(item.nodeid):
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))

@@ -19,7 +19,8 @@ class Block(nn.Module):
         self.embed = nn.Embedding(words, width)
         self.place = nn.Parameter(torch.randn(8, width))
         self.before, self.between, self.after = (nn.LayerNorm(width) for _ in range(3))
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        # No bias: the gradient of the keys' is 0, and Adam would make a step of its rounding errors.
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width)
         self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, words: Tensor) -> Tensor:

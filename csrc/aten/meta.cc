@@ -3,8 +3,6 @@
 namespace tpu::aten {
 namespace {
 
-void (*import_meta)() = nullptr;
-
 at::Tensor to_meta(const at::Tensor& t, std::map<at::TensorImpl*, at::Tensor>& seen) {
   if (!t.defined() || t.is_cpu()) return t;  // 0-d CPU tensors are numbers, also to the meta functions
   at::Tensor& meta = seen[t.unsafeGetTensorImpl()];
@@ -46,9 +44,18 @@ bool returns_only_arguments(const c10::FunctionSchema& schema, MetaResult& resul
   return true;
 }
 
-}  // namespace
+// Every operator has PyTorch's fallback for the Meta key, which only throws.
+bool has_meta(const c10::OperatorHandle& op) {
+  using c10::DispatchKey;
+  for (const DispatchKey key :
+       {DispatchKey::Meta, DispatchKey::CompositeExplicitAutograd, DispatchKey::CompositeExplicitAutogradNonFunctional,
+        DispatchKey::CompositeImplicitAutograd}) {
+    if (op.hasKernelForDispatchKey(key)) return true;
+  }
+  return false;
+}
 
-void set_meta_importer(void (*import)()) { import_meta = import; }
+}  // namespace
 
 void append_tensors(const c10::IValue& v, std::vector<at::Tensor>& out) {
   if (v.isTensor()) {
@@ -62,8 +69,7 @@ MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> ar
   std::map<at::TensorImpl*, at::Tensor> seen;
   MetaResult result;
   for (const c10::IValue& v : arguments) result.arguments.push_back(to_meta(v, seen));
-  if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta) && import_meta != nullptr) import_meta();
-  if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta) && returns_only_arguments(op.schema(), result)) {
+  if (!has_meta(op) && returns_only_arguments(op.schema(), result)) {
     return result;
   }
   torch::jit::Stack stack = result.arguments;

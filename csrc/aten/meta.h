@@ -18,7 +18,4 @@ MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> ar
 // The tensors of an argument or a return, lists flattened; undefined ones are left out.
 void append_tensors(const c10::IValue& v, std::vector<at::Tensor>& out);
 
-// Imports PyTorch's Python meta registrations, once. Set by the Python layer.
-void set_meta_importer(void (*import)());
-
 }  // namespace tpu::aten

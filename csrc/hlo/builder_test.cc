@@ -145,7 +145,8 @@ TEST_CASE("literals") {
   CHECK(constant([](Builder& b) { return b.highest(DType::kF8E4M3FN); }) == "dense<448.0> : tensor<f8E4M3FN>");
   const std::vector<int64_t> v = {1, -2};
   CHECK(constant([&](Builder& b) { return b.array(v, DType::kS32); }) == "dense<[1, -2]> : tensor<2xi32>");
-  CHECK(constant([](Builder& b) { return b.array(std::span<const int64_t>{}, DType::kS32); }) == "dense<> : tensor<0xi32>");
+  CHECK(constant([](Builder& b) { return b.array(std::span<const int64_t>{}, DType::kS32); }) ==
+        "dense<> : tensor<0xi32>");
 }
 
 TEST_CASE("what changes nothing writes nothing") {

@@ -18,17 +18,9 @@ namespace {
 
 using runtime::Mode;
 
-void import_meta() {
-  const py::gil_scoped_acquire gil;
-  static bool done = false;
-  if (std::exchange(done, true)) return;
-  py::module_::import("torch._meta_registrations");
-}
-
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
-  aten::set_meta_importer(&import_meta);
   aten::register_operators();
   register_decompose();
   register_lines();
