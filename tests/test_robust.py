@@ -105,7 +105,7 @@ def test_failing_compile_names_op_and_line(monkeypatch, eager):
 
 def test_failed_values_tell_why_each_time(monkeypatch):
     torch_tpu.eager_mode("defer")
-    x = torch.arange(17.0).tpu()
+    x = torch.arange(1237.0).tpu()  # a size that no other test compiles for
     monkeypatch.setenv("TORCH_TPU_FAIL_COMPILE", "mul")
     y = x * 3
     z = y
@@ -115,8 +115,8 @@ def test_failed_values_tell_why_each_time(monkeypatch):
     for _ in range(2):
         with pytest.raises(RuntimeError, match=r"aten::mul\S* recorded at"):
             (z + 1).cpu()
-    y.copy_(torch.zeros(17))  # a whole overwrite needs no old value
-    assert y.tolist() == [0] * 17 and x.tolist() == list(range(17))
+    y.copy_(torch.zeros(1237))  # a whole overwrite needs no old value
+    assert y.tolist() == [0] * 1237 and x.tolist() == list(range(1237))
 
 
 def test_fallbacks_are_counted_and_told_once():
