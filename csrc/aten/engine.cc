@@ -273,6 +273,7 @@ void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, si
   }
   Values values;
   values.resize(plan.num_results);
+  bool due = false;
   if (region.mode() != Mode::kDefer && holds == 0) {
     launch_alone(run, values);
     if (region.mode() == Mode::kDebug) wait_and_check(plan, values);
@@ -282,10 +283,14 @@ void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, si
     c10::SmallVector<Ref, 16> results;
     record(run, region, line, results);
     for (const uint32_t r : plan.escaping) values[r] = region.result(results[r].index());
+    due = region.due();
   }
   if (Recorder* recorder = Recorder::active()) recorder->note(plan, frame, values, run.offset);
   apply(run, values, stack, num_arguments);
-  if (region.full()) check(region.cut());
+  if (due && holds == 0) {  // after apply(): values that the call replaced are dead
+    const std::lock_guard lock(region.mutex);
+    check(region.cut_due_locked());
+  }
 }
 
 void run(const Overload& overload, torch::jit::Stack* stack) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <mutex>
 #include <unordered_map>
 
@@ -28,16 +27,34 @@ std::vector<bool> needed(const Recording& recording, std::span<const uint32_t> l
 
 namespace {
 
-// Parameters that may give their memory to an output: each is paired with an output of equal type.
-std::vector<bool> pair_donations(const Program& program) {
-  std::map<const hlo::Type*, int> room;
-  for (const hlo::Type* type : program.output_types) ++room[type];
-  std::vector<bool> donates;
-  for (const uint32_t i : program.inputs) {
-    const bool given = std::binary_search(program.given.begin(), program.given.end(), i);
-    donates.push_back(given && room[program.recording.inputs[i]]-- > 0);
+// Which output takes the memory of each parameter, or -1. Equal types, and the output is made by the last node that
+// reads the parameter or after it: the compiler would copy the parameter to keep it from an earlier one. XLA would pair
+// them by type alone, a parameter with its own gradient.
+std::vector<int32_t> pair_donations(const Program& program, const std::vector<bool>& need) {
+  const Recording& recording = program.recording;
+  std::vector<size_t> last_use(recording.inputs.size(), 0), maker(recording.num_results, 0);
+  for (size_t i = 0; i < recording.nodes.size(); ++i) {
+    const Node& node = recording.nodes[i];
+    for (size_t r = 0; r < node.call->results.size(); ++r) maker[node.first_result + r] = i;
+    if (!need[i]) continue;
+    for (size_t k = 0; k < node.call->operands.size(); ++k) {
+      const Ref ref = recording.operands[node.first_operand + k];
+      if (ref.kind() == Ref::kInput) last_use[ref.index()] = i;
+    }
   }
-  return donates;
+  std::vector<bool> taken(program.live.size());
+  std::vector<int32_t> takers;
+  for (const uint32_t i : program.inputs) {
+    takers.push_back(-1);
+    if (!std::binary_search(program.given.begin(), program.given.end(), i)) continue;
+    for (size_t o = 0; o < program.live.size(); ++o) {  // in the order in which they are made
+      if (taken[o] || program.output_types[o] != recording.inputs[i] || maker[program.live[o]] < last_use[i]) continue;
+      taken[o] = true;
+      takers.back() = static_cast<int32_t>(o);
+      break;
+    }
+  }
+  return takers;
 }
 
 // The packed words of run-time scalars, taken apart again.
@@ -90,13 +107,16 @@ std::string build(Program& program) {
     program.output_types.push_back(types[i]);
     program.output_bytes += types[i]->bytes();
   }
-  program.donates = pair_donations(program);
+  const std::vector<int32_t> takers = pair_donations(program, need);
+  for (const int32_t taker : takers) program.donates.push_back(taker >= 0);
 
   hlo::Builder b;
   std::vector<hlo::Value> inputs(recording.inputs.size()), scalars(recording.scalars.size());
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const uint32_t input = program.inputs[i];
-    inputs[input] = b.parameter(*recording.inputs[input], program.donates[i] ? "jax.buffer_donor = true" : "");
+    inputs[input] = b.parameter(
+        *recording.inputs[input],
+        program.donates[i] ? "tf.aliasing_output = " + std::to_string(takers[i]) + " : i32" : std::string());
   }
   int64_t words = 0;
   uint32_t offset = 0;

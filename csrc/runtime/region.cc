@@ -110,71 +110,80 @@ Ref Region::input(Value& value) {
   if (value.region() == this) return {Ref::kResult, value.index()};
   constexpr size_t kFew = 8;
   const auto number = [&](size_t i) { return Ref(Ref::kInput, static_cast<uint32_t>(i)); };
-  if (inputs_.size() <= kFew) {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i] == &value) return number(i);
+  if (work_.inputs.size() <= kFew) {
+    for (size_t i = 0; i < work_.inputs.size(); ++i) {
+      if (work_.inputs[i] == &value) return number(i);
     }
   }
   const auto slot_of = [&](const Value* v) {
-    size_t at = mix(0, reinterpret_cast<uintptr_t>(v)) & (input_index_.size() - 1);
-    while (input_index_[at] != 0 && inputs_[input_index_[at] - 1] != v) at = (at + 1) & (input_index_.size() - 1);
+    size_t at = mix(0, reinterpret_cast<uintptr_t>(v)) & (work_.input_index.size() - 1);
+    while (work_.input_index[at] != 0 && work_.inputs[work_.input_index[at] - 1] != v)
+      at = (at + 1) & (work_.input_index.size() - 1);
     return at;
   };
-  if (inputs_.size() > kFew) {
+  if (work_.inputs.size() > kFew) {
     const size_t at = slot_of(&value);
-    if (input_index_[at] != 0) return number(input_index_[at] - 1);
+    if (work_.input_index[at] != 0) return number(work_.input_index[at] - 1);
   }
   value.retain();
-  inputs_.push_back(&value);
-  recording_.inputs.push_back(value.type);
-  if (inputs_.size() > kFew) {
-    if (inputs_.size() * 2 > input_index_.size()) {
-      input_index_.assign(std::max<size_t>(64, input_index_.size() * 2), 0);
-      for (size_t i = 0; i + 1 < inputs_.size(); ++i) input_index_[slot_of(inputs_[i])] = static_cast<uint32_t>(i + 1);
+  work_.inputs.push_back(&value);
+  work_.recording.inputs.push_back(value.type);
+  if (work_.inputs.size() > kFew) {
+    if (work_.inputs.size() * 2 > work_.input_index.size()) {
+      work_.input_index.assign(std::max<size_t>(64, work_.input_index.size() * 2), 0);
+      for (size_t i = 0; i + 1 < work_.inputs.size(); ++i)
+        work_.input_index[slot_of(work_.inputs[i])] = static_cast<uint32_t>(i + 1);
     }
-    input_index_[slot_of(&value)] = static_cast<uint32_t>(inputs_.size());
+    work_.input_index[slot_of(&value)] = static_cast<uint32_t>(work_.inputs.size());
   }
-  return number(inputs_.size() - 1);
+  return number(work_.inputs.size() - 1);
 }
 
 Ref Region::scalar(DType travels_as, uint64_t low, uint64_t high) {
-  const auto index = static_cast<uint32_t>(recording_.scalars.size());
-  recording_.scalars.push_back(travels_as);
+  const auto index = static_cast<uint32_t>(work_.recording.scalars.size());
+  work_.recording.scalars.push_back(travels_as);
   const int64_t words = size_of(travels_as) / 4;
-  words_.push_back(static_cast<uint32_t>(low));
-  if (words > 1) words_.push_back(static_cast<uint32_t>(low >> 32));
+  work_.words.push_back(static_cast<uint32_t>(low));
+  if (words > 1) work_.words.push_back(static_cast<uint32_t>(low >> 32));
   if (words > 2) {
-    words_.push_back(static_cast<uint32_t>(high));
-    words_.push_back(static_cast<uint32_t>(high >> 32));
+    work_.words.push_back(static_cast<uint32_t>(high));
+    work_.words.push_back(static_cast<uint32_t>(high >> 32));
   }
   return {Ref::kScalar, index};
 }
 
 uint32_t Region::append(const hlo::Call* call, std::span<const Ref> operands, Line line) {
-  const auto first = static_cast<uint32_t>(result_types_.size());
-  recording_.nodes.push_back({call, static_cast<uint32_t>(recording_.operands.size()), first});
-  structure_key_ = mix(structure_key_, call->structure_key);
-  dimensions_key_ = mix(dimensions_key_, call->dimensions_key);
+  if (mode_.load(std::memory_order_relaxed) == Mode::kDefer) {
+    repeats_.add(mix(call->structure_key, call->dimensions_key));
+  }
+  return push(call, operands, line);
+}
+
+uint32_t Region::push(const hlo::Call* call, std::span<const Ref> operands, Line line) {
+  const auto first = static_cast<uint32_t>(work_.result_types.size());
+  work_.recording.nodes.push_back({call, static_cast<uint32_t>(work_.recording.operands.size()), first});
+  work_.structure_key = mix(work_.structure_key, call->structure_key);
+  work_.dimensions_key = mix(work_.dimensions_key, call->dimensions_key);
   for (const Ref ref : operands) {
-    recording_.operands.push_back(ref);
-    structure_key_ = mix(structure_key_, ref.bits());
+    work_.recording.operands.push_back(ref);
+    work_.structure_key = mix(work_.structure_key, ref.bits());
   }
   for (const hlo::Type* type : call->results) {
-    result_types_.push_back(type);
-    results_.push_back(nullptr);
-    bytes_ += type->bytes();
+    work_.result_types.push_back(type);
+    work_.results.push_back(nullptr);
+    work_.bytes += type->bytes();
   }
-  recording_.num_results = static_cast<uint32_t>(result_types_.size());
-  lines_.push_back(line);
+  work_.recording.num_results = static_cast<uint32_t>(work_.result_types.size());
+  work_.lines.push_back(line);
   return first;
 }
 
 ValuePtr Region::result(uint32_t index) {
-  Value*& slot = results_[index];
+  Value*& slot = work_.results[index];
   if (slot == nullptr) {
-    slot = new Value(result_types_[index]);
+    slot = new Value(work_.result_types[index]);
     slot->defer(this, index);
-    slot->line = lines_.back();  // asked for right after it was recorded
+    slot->line = work_.lines.back();  // asked for right after it was recorded
   }
   return ValuePtr::share(slot);
 }
@@ -185,69 +194,69 @@ Status Region::cut() {
 }
 
 Result<const Program*> Region::compile_locked(std::span<const uint32_t> live, std::span<const uint32_t> given) {
-  const bool effects =
-      std::any_of(recording_.nodes.begin(), recording_.nodes.end(), [](const Node& n) { return n.call->has_effect; });
+  const bool effects = std::any_of(work_.recording.nodes.begin(), work_.recording.nodes.end(),
+                                   [](const Node& n) { return n.call->has_effect; });
   if (live.empty() && !effects) return nullptr;
   TPU_ASSIGN(Device * device, Device::get());
-  return program_for(*device, {structure_key_, dimensions_key_}, recording_, live, given, lines_);
+  return program_for(*device, {work_.structure_key, work_.dimensions_key}, work_.recording, live, given, work_.lines);
 }
 
-Status Region::cut_locked() {
+Status Region::launch_locked() {
   if (empty()) {
-    clear();
+    work_.clear();
     return {};
   }
   std::vector<uint32_t> live;
-  for (uint32_t i = 0; i < results_.size(); ++i) {
-    if (results_[i] != nullptr && results_[i]->references() > 1) live.push_back(i);
+  for (uint32_t i = 0; i < work_.results.size(); ++i) {
+    if (work_.results[i] != nullptr && work_.results[i]->references() > 1) live.push_back(i);
   }
   const auto run = [&]() -> Status {
     std::vector<uint32_t> given;
-    for (uint32_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i]->references() == 1) given.push_back(i);
+    for (uint32_t i = 0; i < work_.inputs.size(); ++i) {
+      if (work_.inputs[i]->references() == 1) given.push_back(i);
     }
     TPU_ASSIGN(const Program* found, compile_locked(live, given));
     if (found == nullptr) return {};
     std::vector<Parameter> parameters;
     for (const uint32_t i : found->inputs) {
-      parameters.push_back({inputs_[i], std::binary_search(given.begin(), given.end(), i)});
+      parameters.push_back({work_.inputs[i], std::binary_search(given.begin(), given.end(), i)});
     }
     std::vector<uint32_t> words;
     for (const uint32_t s : found->scalars) {
-      const auto* from = &words_[found->word_offset[s]];
-      words.insert(words.end(), from, from + size_of(recording_.scalars[s]) / 4);
+      const auto* from = &work_.words[found->word_offset[s]];
+      words.insert(words.end(), from, from + size_of(work_.recording.scalars[s]) / 4);
     }
     std::vector<Value*> outputs;
-    for (const uint32_t i : live) outputs.push_back(results_[i]);
+    for (const uint32_t i : live) outputs.push_back(work_.results[i]);
     TPU_ASSIGN(Device * device, Device::get());
     return launch(*device, *found, parameters, words, outputs);
   };
   const Status status = run();
   for (const uint32_t i : live) {
-    if (!status.ok()) results_[i]->fail(status);
+    if (!status.ok()) work_.results[i]->fail(status);
   }
-  clear();
+  work_.clear();
   return status;
 }
 
-void Region::clear() {
-  for (Value* v : results_) {
+void Region::Work::clear() {
+  for (Value* v : results) {
     if (v != nullptr) v->release();
   }
-  for (Value* v : inputs_) v->release();
-  recording_.nodes.clear();
-  recording_.operands.clear();
-  recording_.num_results = 0;
-  recording_.inputs.clear();
-  recording_.scalars.clear();
-  lines_.clear();
-  result_types_.clear();
-  results_.clear();
-  inputs_.clear();
-  input_index_.clear();
-  words_.clear();
-  bytes_ = 0;
-  structure_key_ = dimensions_key_ = 0;
+  for (Value* v : inputs) v->release();
+  recording.nodes.clear();
+  recording.operands.clear();
+  recording.num_results = 0;
+  recording.inputs.clear();
+  recording.scalars.clear();
+  lines.clear();
+  result_types.clear();
+  results.clear();
+  inputs.clear();
+  input_index.clear();
+  words.clear();
+  bytes = 0;
+  structure_key = dimensions_key = 0;
 }
 
 Status ensure_ready(Value& value) {

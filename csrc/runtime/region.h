@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "hlo/call.h"
 #include "runtime/line.h"
+#include "runtime/repeats.h"
 #include "runtime/value.h"
 
 namespace tpu::runtime {
@@ -71,12 +72,12 @@ class Region {
   // Held while nodes are appended or the region is cut.
   std::mutex mutex;
 
-  ~Region() { clear(); }
+  ~Region() { work_.clear(); }
   Region() = default;
   Region(const Region&) = delete;
 
   // --- with the mutex held ---
-  bool empty() const { return recording_.nodes.empty(); }
+  bool empty() const { return work_.recording.nodes.empty(); }
   // `value` must be of this region or not deferred.
   Ref input(Value& value);
   Ref scalar(DType travels_as, uint64_t low, uint64_t high);
@@ -84,36 +85,58 @@ class Region {
   uint32_t append(const hlo::Call* call, std::span<const Ref> operands, Line line);
   // The value of a result, made on first request.
   ValuePtr result(uint32_t index);
-  const hlo::Type* result_type(uint32_t index) const { return result_types_[index]; }
-  bool full() const { return recording_.nodes.size() >= kMaxNodes || bytes_ >= kMaxBytes; }
+  const hlo::Type* result_type(uint32_t index) const { return work_.result_types[index]; }
+  // Whether the policy of DeferAndFuse asks for a cut by what was recorded: see repeats.h and the caps above.
+  bool due() const { return full() || repeats_.suspects() || repeats_.at_boundary(); }
+  // Makes the cuts that are due.
+  Status cut_due_locked();
 
-  // Launches what is recorded; values that nobody holds are dropped. An error is also that of each value it should have
-  // made.
-  Status cut_locked();
+  // Launches what is recorded, because somebody outside the stream of nodes asked; values that nobody holds are
+  // dropped. An error is also that of each value it should have made.
+  Status cut_locked() {
+    repeats_.restart();
+    return launch_locked();
+  }
   // For a plan that is launched alone: the program that makes the results `live` (ascending) of what is recorded,
   // without launching it; null where nothing has to run. It may take the memory of the inputs `given` (ascending).
   Result<const Program*> compile_locked(std::span<const uint32_t> live, std::span<const uint32_t> given);
-  Value* input_value(uint32_t index) const { return inputs_[index]; }
-  uint32_t num_inputs() const { return static_cast<uint32_t>(inputs_.size()); }
+  Value* input_value(uint32_t index) const { return work_.inputs[index]; }
+  uint32_t num_inputs() const { return static_cast<uint32_t>(work_.inputs.size()); }
   // Forgets what is recorded.
-  void drop_locked() { clear(); }
+  void drop_locked() { work_.clear(); }
   // --- end ---
   Status cut();
 
  private:
-  friend class Launcher;
-  void clear();
+  struct Work {
+    Recording recording;
+    std::vector<Line> lines;  // one per node
+    std::vector<const hlo::Type*> result_types;
+    std::vector<Value*> results;        // one reference each, or null where nobody asked
+    std::vector<Value*> inputs;         // one reference each
+    std::vector<uint32_t> input_index;  // open addressing by pointer, empty while there are few
+    std::vector<uint32_t> words;        // of scalars
+    int64_t bytes = 0;
+    uint64_t structure_key = 0, dimensions_key = 0;
+    void clear();
+  };
+  bool full() const { return work_.recording.nodes.size() >= kMaxNodes || work_.bytes >= kMaxBytes; }
+  Status launch_locked();
+  // Launches the first `nodes` nodes; the others stay.
+  Status launch_first(size_t nodes);
+  // Whether the last period of nodes goes on from the one before it, rather than from inputs of its own.
+  bool is_loop(size_t period) const;
+  // The node in [first, last] before which the region is best cut: the fewest bytes of results are used beyond it.
+  size_t narrowest(size_t first, size_t last) const;
+  // Decides on a period that repeats_ suspects.
+  void consider(Repeats::Candidate& found);
+  uint32_t push(const hlo::Call* call, std::span<const Ref> operands, Line line);
+  // Appends nodes of `from`, whose earlier results are ready or in `moved`, by their new numbers.
+  void replay(Work& from, size_t begin, size_t end);
 
   std::atomic<Mode> mode_{Mode::kStrict};
-  Recording recording_;
-  std::vector<Line> lines_;  // one per node
-  std::vector<const hlo::Type*> result_types_;
-  std::vector<Value*> results_;        // one reference each, or null where nobody asked
-  std::vector<Value*> inputs_;         // one reference each
-  std::vector<uint32_t> input_index_;  // open addressing by pointer, empty while there are few
-  std::vector<uint32_t> words_;        // of scalars
-  int64_t bytes_ = 0;
-  uint64_t structure_key_ = 0, dimensions_key_ = 0;
+  Work work_;
+  Repeats repeats_;  // of the thread's stream, across cuts
 };
 
 // Mode that new threads start with; from the environment unless set.
