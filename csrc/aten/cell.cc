@@ -6,6 +6,7 @@
 #include "aten/dtype.h"
 #include "aten/engine.h"
 #include "aten/errors.h"
+#include "aten/record.h"
 
 namespace tpu::aten {
 namespace {

@@ -4,6 +4,7 @@
 #include "aten/dtype.h"
 #include "aten/engine.h"
 #include "aten/errors.h"
+#include "aten/record.h"
 #include "aten/registration.h"
 #include "runtime/device.h"
 

@@ -4,6 +4,7 @@
 #include "aten/copy.h"
 #include "aten/dtype.h"
 #include "aten/engine.h"
+#include "aten/record.h"
 
 namespace tpu::aten {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "aten/engine.h"
 #include "aten/errors.h"
+#include "aten/record.h"
 #include "aten/recorder.h"
 #include "runtime/device.h"
 

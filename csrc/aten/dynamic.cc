@@ -7,6 +7,7 @@
 #include "aten/copy.h"
 #include "aten/dtype.h"
 #include "aten/engine.h"
+#include "aten/record.h"
 #include "ops/dynamic.h"
 
 namespace tpu::aten {

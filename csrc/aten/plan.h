@@ -43,13 +43,7 @@ struct Effect {
   Source source;
 };
 
-// The launch of a plan that stands alone (Strict and Debug).
-struct StandAlone {
-  const runtime::Program* program = nullptr;  // null: nothing to run
-  std::vector<uint32_t> parameters;           // tensor behind each
-  std::vector<Source> words;                  // numbers behind the packed words
-  std::vector<uint32_t> outputs;              // plan result behind each
-};
+struct StandAlone;  // stand_alone.h
 
 struct Plan {
   std::vector<uint64_t> words;

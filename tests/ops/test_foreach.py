@@ -176,10 +176,30 @@ def test_gradients() -> None:
 
 def test_many() -> None:
     a = [torch.full((2,), float(i)) for i in range(120)]
-    one_call(in_place("add"), a, list(reversed(a)))
+    check(in_place("add"), a, list(reversed(a)))
 
     def same(x: torch.Tensor) -> Any:
         torch._foreach_add_([x] * 40, 1.0)
         return x
 
     check(same, torch.zeros(3))
+
+
+def test_a_long_list_of_few_kinds_compiles_each_kind_once() -> None:
+    shapes = [(3, 7), (11,), (2, 2, 2)]
+    a = [torch.rand(shapes[i % 3]).tpu() for i in range(60)]
+    want = [t.cpu() + 2 for t in a]
+    before = torch.tpu.compile_stats()["compiles"]
+    torch._foreach_add_(a, 2.0)
+    assert torch.tpu.compile_stats()["compiles"] - before <= 3
+    for got, expected in zip(a, want, strict=True):
+        torch.testing.assert_close(got.cpu(), expected, rtol=0, atol=0)
+
+
+def test_each_part_of_a_long_list_reads_what_was_there_before() -> None:
+    def run(a: list[torch.Tensor]) -> list[torch.Tensor]:
+        torch._foreach_add_(a, a[1:] + a[:1])
+        torch._foreach_mul_(a[::2] + a[:1], 3.0)
+        return a
+
+    check(run, [torch.full((3,), float(i)) for i in range(20)])
