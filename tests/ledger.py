@@ -4,7 +4,6 @@ SHAPE_WORDS = "PyTorch's Python meta functions, which `import torch` puts over t
 LINALG = "the determinant, LU and pseudo-inverse are not lowered natively in full"
 MARGINS = "a margin loss without reduction gives a 0-d target's result the shape [1]"
 GROUP_NORM = "the gradient of group norm in narrow floats rounds more than once"
-NO_BIAS = "PyTorch's LSTM without bias asks a missing tensor for its device"
 BICUBIC = "bicubic grid sampling misses the tolerance of float32, and a gradient that is not asked for is returned"
 
 KNOWN_FAILURES: dict[str, str] = {
@@ -22,8 +21,6 @@ KNOWN_FAILURES: dict[str, str] = {
     "tests/ops/test_matmul.py::test_shapes_that_do_not_fit": SHAPE_WORDS,
     "tests/ops/test_normalization.py::test_narrow_floats_round_once[group-torch.bfloat16]": GROUP_NORM,
     "tests/ops/test_normalization.py::test_narrow_floats_round_once[group-torch.float16]": GROUP_NORM,
-    "tests/ops/test_recurrent.py::test_module[LSTM-{'bias': False}-defer]": NO_BIAS,
-    "tests/ops/test_recurrent.py::test_module[LSTM-{'bias': False}-strict]": NO_BIAS,
     "tests/ops/test_resampling.py::test_grid[bicubic-border-False]": BICUBIC,
     "tests/ops/test_resampling.py::test_grid[bicubic-reflection-False]": BICUBIC,
     "tests/ops/test_resampling.py::test_grid[bicubic-reflection-True]": BICUBIC,
