@@ -3,6 +3,7 @@
 #include "ops/dynamic.h"
 #include "ops/families.h"
 #include "ops/indexing.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -44,12 +45,6 @@ Value put_masked(Builder& b, Value x, Value mask, int64_t at, Value values, bool
   for (int64_t i = 0; i < k; ++i) mask_mapping.push_back(at + i);
   const Value full = b.broadcast_in_dim(b.reshape(values, dims), x.dims(), mapping);
   return b.select(b.broadcast_in_dim(mask, x.dims(), mask_mapping), accumulate ? b.add(x, full) : full, x);
-}
-
-std::string shape(const Dims& dims) {
-  std::string text = "[";
-  for (const int64_t d : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
-  return text + "]";
 }
 
 Value index_put(Builder& b, Value x, const OptionalValues& indices, Value values, bool accumulate) {

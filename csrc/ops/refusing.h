@@ -8,6 +8,13 @@ namespace tpu::ops {
 
 inline std::string name_of(const Call& call) { return std::string(call.name.substr(0, call.name.find('.'))); }
 
+// As PyTorch prints sizes.
+inline std::string shape(const Dims& dims) {
+  std::string text = "[";
+  for (const int64_t d : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
+  return text + "]";
+}
+
 inline Status dim_exists(const Call& call, size_t attribute = 1) {
   const auto* dim = std::get_if<int64_t>(&call.attributes[attribute]);
   if (dim == nullptr) return {};
