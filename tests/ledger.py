@@ -2,7 +2,6 @@
 
 SHAPE_WORDS = "PyTorch's Python meta functions, which `import torch` puts over the C++ ones, have other words"
 LINALG = "the determinant, LU and pseudo-inverse are not lowered natively in full"
-GROUP_NORM = "the gradient of group norm in narrow floats rounds more than once"
 BICUBIC = "bicubic grid sampling misses the tolerance of float32, and a gradient that is not asked for is returned"
 
 KNOWN_FAILURES: dict[str, str] = {
@@ -16,8 +15,6 @@ KNOWN_FAILURES: dict[str, str] = {
     "tests/ops/test_linalg.py::test_solves[slogdet-torch.float64]": LINALG,
     "tests/ops/test_linalg.py::test_what_rests_on_svd": LINALG,
     "tests/ops/test_matmul.py::test_shapes_that_do_not_fit": SHAPE_WORDS,
-    "tests/ops/test_normalization.py::test_narrow_floats_round_once[group-torch.bfloat16]": GROUP_NORM,
-    "tests/ops/test_normalization.py::test_narrow_floats_round_once[group-torch.float16]": GROUP_NORM,
     "tests/ops/test_resampling.py::test_grid[bicubic-border-False]": BICUBIC,
     "tests/ops/test_resampling.py::test_grid[bicubic-reflection-False]": BICUBIC,
     "tests/ops/test_resampling.py::test_grid[bicubic-reflection-True]": BICUBIC,

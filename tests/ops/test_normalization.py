@@ -49,6 +49,14 @@ def test_narrow_floats_round_once(name: str, dtype: torch.dtype) -> None:
     check_rounded(fn, *(leaf(*s, dtype=dtype) for s in shapes), ulps=1.01)
 
 
+def test_group_norm_keeps_formats_and_refuses() -> None:
+    x = torch.randn(2, 4, 3, 3).to(memory_format=torch.channels_last)
+    check(lambda x: F.group_norm(x, 2), x, strides=True, rtol=1e-4, atol=1e-5)
+    x = x.to("tpu")
+    with pytest.raises(RuntimeError, match=r"divisible by num_groups, but got input of shape \[2, 4, 3, 3\]"):
+        torch.native_group_norm(x, None, None, 2, 4, 9, 3, 1e-5)
+
+
 @pytest.mark.parametrize("mode", ["debug", "defer"])
 @pytest.mark.parametrize("name", ["layer", "batch"])
 def test_modes(name: str, mode: str) -> None:
