@@ -2,7 +2,6 @@
 
 SHAPE_WORDS = "PyTorch's Python meta functions, which `import torch` puts over the C++ ones, have other words"
 LINALG = "the determinant, LU and pseudo-inverse are not lowered natively in full"
-BICUBIC = "bicubic grid sampling misses the tolerance of float32, and a gradient that is not asked for is returned"
 
 KNOWN_FAILURES: dict[str, str] = {
     "tests/ops/test_convolution.py::test_shapes_that_do_not_fit": SHAPE_WORDS,
@@ -15,9 +14,4 @@ KNOWN_FAILURES: dict[str, str] = {
     "tests/ops/test_linalg.py::test_solves[slogdet-torch.float64]": LINALG,
     "tests/ops/test_linalg.py::test_what_rests_on_svd": LINALG,
     "tests/ops/test_matmul.py::test_shapes_that_do_not_fit": SHAPE_WORDS,
-    "tests/ops/test_resampling.py::test_grid[bicubic-border-False]": BICUBIC,
-    "tests/ops/test_resampling.py::test_grid[bicubic-reflection-False]": BICUBIC,
-    "tests/ops/test_resampling.py::test_grid[bicubic-reflection-True]": BICUBIC,
-    "tests/ops/test_resampling.py::test_grid[bicubic-zeros-False]": BICUBIC,
-    "tests/ops/test_resampling.py::test_grid_of_one_gradient": BICUBIC,
 }
