@@ -40,6 +40,35 @@ inline Status is_inexact(const Call& call) {
   return {Code::kUnimplemented, "\"" + name_of(call) + "\" not implemented for integers"};
 }
 
+inline Status are_whole(const Call& call) {
+  for (const hlo::Type* operand : call.operands) {
+    if (!is_float(operand->dtype) && !is_complex(operand->dtype)) continue;
+    return {Code::kUnimplemented, "\"" + name_of(call) + "\" not implemented for floats"};
+  }
+  return {};
+}
+
+// The sizes of all operands are those of one result, or 1.
+inline Status broadcast_together(const Call& call) {
+  Dims all;
+  for (const hlo::Type* operand : call.operands) {
+    const auto size = [](const Dims& dims, size_t from_right) {
+      return from_right < dims.size() ? dims[dims.size() - 1 - from_right] : 1;
+    };
+    Dims next(std::max(all.size(), operand->dims.size()));
+    for (size_t i = 0; i < next.size(); ++i) {
+      const int64_t a = size(all, i), b = size(operand->dims, i);
+      if (a != b && a != 1 && b != 1) {
+        return invalid("The size of tensor a (" + std::to_string(a) + ") must match the size of tensor b (" +
+                       std::to_string(b) + ") at non-singleton dimension " + std::to_string(next.size() - 1 - i));
+      }
+      next[next.size() - 1 - i] = a == 1 ? b : a;
+    }
+    all = std::move(next);
+  }
+  return {};
+}
+
 // Has elements along its dimension, or any at all where none is given: an extremum of nothing is not defined.
 inline Status has_elements(const Call& call, size_t attribute = 1) {
   TPU_RETURN_IF_ERROR(is_ordered(call));

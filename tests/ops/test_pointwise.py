@@ -211,3 +211,10 @@ def test_nextafter():
 )
 def test_gradients(fn):
     check_grad(fn, values(3, 4).requires_grad_(), nonzero(3, 4, seed=1).requires_grad_())
+
+
+def test_bitwise_operators_refuse_floats() -> None:
+    x = torch.randn(3, device="tpu")
+    for fn in (operator.and_, operator.or_, operator.xor):
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            fn(x, x)

@@ -1,10 +1,11 @@
 """Images of another size."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from oracle import MODES, check, check_grad
+from oracle import MODES, check, check_error, check_grad
 from samples import values
 from torch.nn import functional as F
 
@@ -91,6 +92,13 @@ def test_cubic_grid_is_as_exact_as_pytorchs(padding: str, align: bool) -> None:
     for ours, theirs, right in zip(run("tpu", torch.float32), run("cpu", torch.float32), exact, strict=True):
         assert (ours - right).abs().max() <= 1.1 * (theirs - right).abs().max()
     torch.testing.assert_close(run("tpu", torch.float64), exact)
+
+
+def test_grids_that_do_not_fit() -> None:
+    sample = partial(F.grid_sample, align_corners=False)
+    check_error(sample, torch.randn(1, 1, 3, 3), torch.randn(2, 3, 3, 2))
+    check_error(sample, torch.randn(1, 1, 3, 3), torch.randn(1, 3, 3, 3))
+    check_error(partial(sample, mode="bicubic"), torch.randn(1, 1, 3, 3, 3), torch.randn(1, 3, 3, 3, 3))
 
 
 def test_grid_of_one_gradient() -> None:
