@@ -24,6 +24,15 @@ void add_binary(Table& ops, const Trait& trait, const Names& names, F, Refusal w
 Value constant(Builder& b, Value like, double v) { return b.scalar(v, like.dtype()); }
 bool whole(Value x) { return is_int(x.dtype()) || x.dtype() == DType::kBool; }
 
+// Quotients and remainders of two bools are no numbers; of a bool and a number they are.
+Status are_no_flags(const Call& call) {
+  if (call.operands.size() != 2) return {};
+  for (const hlo::Type* operand : call.operands) {
+    if (operand->dtype != DType::kBool) return {};
+  }
+  return {Code::kUnimplemented, "\"" + name_of(call) + "\" not implemented for 'Bool'"};
+}
+
 // The signs of a remainder and its divisor differ, and there is a remainder.
 Value must_step(Builder& b, Value rest, Value y) {
   const Value zero = constant(b, rest, 0);
@@ -196,14 +205,20 @@ void add_division(Table& ops) {
   ops.add("div.Tensor_mode", pointwise,
           [](Builder& b, const Call& call, Value x, Value y, optional<std::string> rounding) {
             return divide(b, call, x, y, rounding);
-          });
+          })
+      .refuses([](const Call& call) {
+        return std::holds_alternative<std::monostate>(call.attributes[2]) ? Status() : are_no_flags(call);
+      });
   ops.add("div.Scalar_mode", pointwise,
           [](Builder& b, const Call& call, Value x, Scalar y, optional<std::string> rounding) {
             return divide(b, call, x, y, rounding);
           });
-  add_binary(ops, pointwise, {"floor_divide", "floor_divide.Scalar"}, lowering<floor_divide>);
-  add_binary(ops, pointwise, {"remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"}, lowering<remainder>);
-  add_binary(ops, pointwise, {"fmod.Tensor", "fmod.Scalar"}, [](Builder& b, Value x, Value y) { return b.rem(x, y); });
+  add_binary(ops, pointwise, {"floor_divide", "floor_divide.Scalar"}, lowering<floor_divide>, are_no_flags);
+  add_binary(ops, pointwise, {"remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"}, lowering<remainder>,
+             are_no_flags);
+  add_binary(
+      ops, pointwise, {"fmod.Tensor", "fmod.Scalar"}, [](Builder& b, Value x, Value y) { return b.rem(x, y); },
+      are_no_flags);
   add_binary(ops, pointwise, {"gcd"}, lowering<gcd>);
   add_binary(ops, pointwise, {"lcm"}, lowering<lcm>);
 }

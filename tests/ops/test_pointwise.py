@@ -218,3 +218,13 @@ def test_bitwise_operators_refuse_floats() -> None:
     for fn in (operator.and_, operator.or_, operator.xor):
         with pytest.raises(NotImplementedError, match="not implemented for"):
             fn(x, x)
+
+
+def test_quotients_of_bools_are_refused() -> None:
+    x = torch.tensor([True, False], device="tpu")
+    for fn in (torch.floor_divide, torch.remainder, torch.fmod):
+        with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+            fn(x, x)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        torch.div(x, x, rounding_mode="floor")
+    check(torch.div, torch.tensor([True, False]), torch.tensor([True, True]))
