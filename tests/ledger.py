@@ -1,32 +1,3 @@
 """Tests that are known to fail, each with its reason. The ledger is strict: one that passes fails the run."""
 
-SHAPE_WORDS = "PyTorch's Python meta functions, which `import torch` puts over the C++ ones, have other words"
-LINALG = "the determinant, LU and pseudo-inverse are not lowered natively in full"
-MARGINS = "a margin loss without reduction gives a 0-d target's result the shape [1]"
-GROUP_NORM = "the gradient of group norm in narrow floats rounds more than once"
-NO_BIAS = "PyTorch's LSTM without bias asks a missing tensor for its device"
-BICUBIC = "bicubic grid sampling misses the tolerance of float32, and a gradient that is not asked for is returned"
-
-KNOWN_FAILURES: dict[str, str] = {
-    "tests/ops/test_convolution.py::test_shapes_that_do_not_fit": SHAPE_WORDS,
-    "tests/ops/test_linalg.py::test_lu[(2, 3, 5)]": LINALG,
-    "tests/ops/test_linalg.py::test_lu[(4, 4)]": LINALG,
-    "tests/ops/test_linalg.py::test_lu[(5, 3)]": LINALG,
-    "tests/ops/test_linalg.py::test_solves[det-torch.float32]": LINALG,
-    "tests/ops/test_linalg.py::test_solves[det-torch.float64]": LINALG,
-    "tests/ops/test_linalg.py::test_solves[slogdet-torch.float32]": LINALG,
-    "tests/ops/test_linalg.py::test_solves[slogdet-torch.float64]": LINALG,
-    "tests/ops/test_linalg.py::test_what_rests_on_svd": LINALG,
-    "tests/ops/test_loss.py::test_margins[float32-none]": MARGINS,
-    "tests/ops/test_loss.py::test_margins[float64-none]": MARGINS,
-    "tests/ops/test_matmul.py::test_shapes_that_do_not_fit": SHAPE_WORDS,
-    "tests/ops/test_normalization.py::test_narrow_floats_round_once[group-torch.bfloat16]": GROUP_NORM,
-    "tests/ops/test_normalization.py::test_narrow_floats_round_once[group-torch.float16]": GROUP_NORM,
-    "tests/ops/test_recurrent.py::test_module[LSTM-{'bias': False}-defer]": NO_BIAS,
-    "tests/ops/test_recurrent.py::test_module[LSTM-{'bias': False}-strict]": NO_BIAS,
-    "tests/ops/test_resampling.py::test_grid[bicubic-border-False]": BICUBIC,
-    "tests/ops/test_resampling.py::test_grid[bicubic-reflection-False]": BICUBIC,
-    "tests/ops/test_resampling.py::test_grid[bicubic-reflection-True]": BICUBIC,
-    "tests/ops/test_resampling.py::test_grid[bicubic-zeros-False]": BICUBIC,
-    "tests/ops/test_resampling.py::test_grid_of_one_gradient": BICUBIC,
-}
+KNOWN_FAILURES: dict[str, str] = {}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from torch.testing import assert_close
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -88,6 +89,16 @@ def check_rounded(fn: Callable[..., Any], *inputs: Any, ulps: float = 1.0) -> No
         eps = torch.finfo(mine.dtype).eps
         scale = exact.abs().max().item() if exact.numel() else 0.0
         assert_close(mine.cpu().double(), exact, rtol=ulps * eps, atol=scale * 2e-6)
+
+
+def check_error(fn: Callable[..., Any], *inputs: Any) -> None:
+    """``fn(*inputs)`` is refused on ``tpu`` as on CPU: the same type of exception, the same words."""
+    said = []
+    for device in ("cpu", "tpu"):
+        with pytest.raises(Exception) as info:
+            fn(*place(inputs, device))
+        said.append((info.type, str(info.value).splitlines()[0]))
+    assert said[0] == said[1]
 
 
 @contextmanager

@@ -1,5 +1,5 @@
-// Operators without a row, and without a decomposition in PyTorch, run on the CPU: with one warning an operator, and
-// counted.
+// Operators without a row, that PyTorch does not make of others either, run on the CPU: with one warning an operator,
+// and counted.
 
 #include <ATen/native/CPUFallback.h>
 #include <c10/util/ScopeExit.h>
@@ -24,6 +24,13 @@ Seen& seen() {
   return *seen;
 }
 
+// Made of other operators in PyTorch. Structured operators have a kernel for this key too, which calls the one for the
+// device.
+constexpr c10::DispatchKey kComposite = c10::DispatchKey::CompositeExplicitAutogradNonFunctional;
+bool is_composite(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(kComposite) && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+}
+
 }  // namespace
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -32,6 +39,10 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (running.insert(op.operator_name()).second) {
     const auto done = c10::make_scope_exit([&] { running.erase(op.operator_name()); });
     if (run_decomposed(op, stack) || run_functional(op, stack)) return;
+    if (is_composite(op)) {
+      op.callBoxedForDispatchKey(kComposite, *stack);
+      return;
+    }
   }
   const std::string name = toString(op.operator_name());
   runtime::counters().cpu_fallbacks.fetch_add(1, std::memory_order_relaxed);

@@ -1,4 +1,5 @@
 #include "aten/meta.h"
+#include "aten/native_checks.h"
 
 namespace tpu::aten {
 namespace {
@@ -55,6 +56,10 @@ bool has_meta(const c10::OperatorHandle& op) {
   return false;
 }
 
+// `import torch` puts functions in Python over many meta functions, and users would read words that no device has. The
+// C++ ones of structured operators are still reached through the kernel that serves devices without one.
+constexpr c10::DispatchKey kStructured = c10::DispatchKey::CompositeExplicitAutogradNonFunctional;
+
 }  // namespace
 
 void append_tensors(const c10::IValue& v, std::vector<at::Tensor>& out) {
@@ -74,7 +79,12 @@ MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> ar
   }
   torch::jit::Stack stack = result.arguments;
   const at::AutoDispatchBelowADInplaceOrView guard;
-  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  check_natively(op, stack);
+  if (op.hasKernelForDispatchKey(kStructured)) {
+    op.callBoxedForDispatchKey(kStructured, stack);
+  } else {
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  }
   result.returns = std::move(stack);
   return result;
 }

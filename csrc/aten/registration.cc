@@ -11,6 +11,7 @@
 #include "aten/engine.h"
 #include "aten/fallback.h"
 #include "aten/foreach.h"
+#include "aten/linalg.h"
 #include "aten/meta.h"
 
 namespace tpu::aten {
@@ -69,6 +70,10 @@ struct Special final : c10::OperatorKernel {
 };
 
 const std::map<std::string, Special::Run> kSpecial = {
+    {"_linalg_det", &run_determinant},
+    {"_linalg_det.result", &run_determinant},
+    {"_linalg_slogdet", &run_determinant},
+    {"_linalg_slogdet.sign", &run_determinant},
     {"_index_put_impl", &run_index_put},
     {"_index_put_impl.out", &run_index_put},
     {"_index_put_impl_", &run_index_put},

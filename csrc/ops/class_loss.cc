@@ -2,6 +2,7 @@
 // only one), targets one class for each place of the others.
 #include "ops/bounds.h"
 #include "ops/losses.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -62,12 +63,6 @@ Value check_nll(Builder& b, Value scores, Value target, int64_t ignore_index) {
   return bounds(b, b.select(ignored, b.zeros_like(t), t), scores.dim(class_dim(scores)));
 }
 
-std::string shape(const Type& t) {
-  std::string text = "[";
-  for (size_t i = 0; i < t.dims.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(t.dims[i]);
-  return text + "]";
-}
-
 Status refuse_nll(const Call& call) {
   const Type &scores = *call.operands[0], &target = *call.operands[1];
   if (scores.rank() != 1 && scores.rank() != 2) return invalid("input tensor should be 1D or 2D");
@@ -77,12 +72,12 @@ Status refuse_nll(const Call& call) {
   }
   const bool one = scores.rank() == 1 && target.rank() == 0;
   if (!one && (scores.rank() == 1 ? target.numel() != 1 : scores.dims[0] != target.dims[0])) {
-    return invalid("size mismatch (got input: " + shape(scores) + ", target: " + shape(target) + ")");
+    return invalid("size mismatch (got input: " + shape(scores.dims) + ", target: " + shape(target.dims) + ")");
   }
   const int64_t classes = scores.dims.back();
   if (call.operands.size() < 3 || call.operands[2]->dims == Dims{classes}) return {};
   return invalid("weight tensor should be defined either for all " + std::to_string(classes) +
-                 " classes or no classes but got weight tensor of shape: " + shape(*call.operands[2]));
+                 " classes or no classes but got weight tensor of shape: " + shape(call.operands[2]->dims));
 }
 
 // PyTorch's meta function takes no targets that are bytes.
@@ -98,16 +93,19 @@ std::vector<Type> multi_margin_results(const Call& call) {
   return {{call.operands[0]->dtype, each ? call.operands[1]->dims : Dims{}}};
 }
 
+Status has_classes(const Type& scores) {
+  if (scores.rank() <= 2 && (scores.rank() == 0 || scores.dims.back() != 0)) return {};
+  return invalid("Expected non-empty vector or matrix with optional 0-dim batch size, but got: " + shape(scores.dims));
+}
+
 Status refuse_multi_margin(const Call& call) {
   const Type &scores = *call.operands[0], &target = *call.operands[1];
-  if (scores.rank() > 2 || (scores.rank() > 0 && scores.dims.back() == 0)) {
-    return invalid("Expected non-empty vector or matrix with optional 0-dim batch size, but got: " + shape(scores));
-  }
+  TPU_RETURN_IF_ERROR(has_classes(scores));
   const int64_t rows = scores.rank() == 2 ? scores.dims[0] : 1;
   if (target.rank() <= 1 && target.numel() == rows) return {};
   return invalid(
       "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch " +
-      std::string("size). Expected target size [") + std::to_string(rows) + "], but got " + shape(target));
+      std::string("size). Expected target size [") + std::to_string(rows) + "], but got " + shape(target.dims));
 }
 
 void add_nll(Table& ops) {
@@ -126,8 +124,7 @@ void add_nll(Table& ops) {
   ops.add("nll_loss2d_backward", reduction, backward).results(like<1>);
 }
 
-// --- margins
-// ----------------------------------------------------------------------------------------------------------
+// --- margins --------------------------------------------------------------------------------------------------------
 
 // margin - x[target] + x for the other classes where that is positive, else 0.
 Value excess(Builder& b, Value scores, const Targets& t, Value margin) {
@@ -196,6 +193,22 @@ Value too_near(Builder& b, Value x, const Labels& labels) {
   return b.select(b.and_(b.and_(counts, wrong), b.gt(z, b.zeros_like(z))), z, b.zeros_like(z));
 }
 
+// A vector is one row, whose loss is a number; PyTorch's meta function gives that a dimension.
+std::vector<Type> multilabel_margin_results(const Call& call) {
+  const Type &scores = *call.operands[0], &target = *call.operands[1];
+  const bool each = std::get<int64_t>(call.attributes[2]) == kNone && target.rank() == 2;
+  return {{scores.dtype, each ? Dims{target.dims[0]} : Dims{}}, {scores.dtype, target.dims}};
+}
+
+Status refuse_multilabel_margin(const Call& call) {
+  const Type &scores = *call.operands[0], &target = *call.operands[1];
+  TPU_RETURN_IF_ERROR(has_classes(scores));
+  if (target.dtype != DType::kS64) return invalid("expected scalar type Long for the target");
+  const bool one = scores.rank() < 2 && target.rank() < 2 && scores.numel() == target.numel();
+  if (one || (scores.rank() == 2 && scores.dims == target.dims)) return {};
+  return invalid("inconsistent target size: " + shape(target.dims) + " for input of size: " + shape(scores.dims));
+}
+
 void add_multilabel_margin(Table& ops) {
   ops.add("multilabel_margin_loss_forward", reduction,
           [](Builder& b, const Call& call, Value x, Raw target, int64_t how) -> Values {
@@ -206,7 +219,9 @@ void add_multilabel_margin(Table& ops) {
             const Value loss = b.div(sum, b.scalar(static_cast<double>(dims[1]), x.dtype()));
             return {b.reshape(reduce_loss(b, loss, how), call.results[0]->dims),
                     b.reshape(labels.is_target, call.results[1]->dims)};
-          });
+          })
+      .refuses(refuse_multilabel_margin)
+      .results(multilabel_margin_results);
   ops.add("multilabel_margin_loss_backward", reduction,
           [](Builder& b, const Call& call, Value grad, Value x, Raw target, int64_t how, Value) {
             const Dims dims = as_matrix(x);

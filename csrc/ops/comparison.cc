@@ -1,5 +1,6 @@
 #include "ops/families.h"
 #include "ops/float_bits.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -71,10 +72,12 @@ void add_comparison(Table& ops) {
           [](Builder& b, Value x, Scalar one, Ignore, bool invert) { return is_in(b, x, one, invert); });
   ops.add("isin.Scalar_Tensor", compared,
           [](Builder& b, Scalar x, Value set, Ignore, bool invert) { return is_in(b, x, set, invert); });
-  ops.add("where.self", broadcasting, [](Builder& b, const Call& call, Raw condition, Raw x, Raw y) {
-    const DType dtype = call.results[0]->dtype;
-    return b.select(b.convert(condition, DType::kBool), b.convert(x, dtype), b.convert(y, dtype));
-  });
+  ops.add("where.self", broadcasting,
+          [](Builder& b, const Call& call, Raw condition, Raw x, Raw y) {
+            const DType dtype = call.results[0]->dtype;
+            return b.select(b.convert(condition, DType::kBool), b.convert(x, dtype), b.convert(y, dtype));
+          })
+      .refuses(broadcast_together);
 }
 
 }  // namespace tpu::ops

@@ -37,6 +37,7 @@ void add_scatter(Table& ops);
 void add_softmax(Table& ops);
 void add_sorting(Table& ops);
 void add_special(Table& ops);
+void add_svd(Table& ops);
 void add_unary(Table& ops);
 
 }  // namespace tpu::ops

@@ -70,6 +70,25 @@ Tap tap(Builder& b, Value whole, int64_t size, Value weight, Value slope) {
   return {b.convert(b.select(inside, whole, b.full_like(whole, 0)), DType::kS32), inside, weight, slope};
 }
 
+// The cubic with A = -0.75, and its slope, at the tap `k` places after the last one before `t` (0 <= t < 1), as
+// products of what is small where they are.
+struct Cubic {
+  Value weight, slope;
+};
+Cubic cubic(Builder& b, Value t, int64_t k) {
+  const auto c = [&](double v) { return number(b, v, t); };
+  const Value u = b.sub(c(1), t);
+  if (k > 0) {  // seen from the other side
+    const Cubic mirrored = cubic(b, u, 1 - k);
+    return {mirrored.weight, b.neg(mirrored.slope)};
+  }
+  if (k < 0) {  // A t (1 - t)^2
+    return {b.mul(b.mul(c(-0.75), t), b.mul(u, u)), b.mul(b.mul(c(-0.75), u), b.sub(c(1), b.mul(c(3), t)))};
+  }
+  // (A + 2) t^3 - (A + 3) t^2 + 1
+  return {b.mul(u, b.add(c(1), b.mul(t, b.sub(c(1), b.mul(c(1.25), t))))), b.mul(t, b.sub(b.mul(c(3.75), t), c(4.5)))};
+}
+
 Taps taps_of(Builder& b, Value grid, int64_t size, const Sampling& s) {
   const Place place = unnormalized(b, grid, size, s.align_corners);
   const Value one = b.full_like(grid, 1);
@@ -77,18 +96,9 @@ Taps taps_of(Builder& b, Value grid, int64_t size, const Sampling& s) {
     const Value floor = b.floor(place.at), t = b.sub(place.at, floor);
     Taps taps;
     for (int64_t k = -1; k <= 2; ++k) {
-      // Distance to the tap, and the cubic there (A = -0.75) with its slope.
-      const Value d =
-          k <= 0 ? b.sub(t, number(b, static_cast<double>(k), t)) : b.sub(number(b, static_cast<double>(k), t), t);
-      const bool near = k == 0 || k == 1;
-      const double c3 = near ? 1.25 : -0.75, c2 = near ? -2.25 : 3.75, c1 = near ? 0 : -6, c0 = near ? 1 : 3;
-      const auto plus = [&](Value v, double c) { return b.add(v, number(b, c, v)); };
-      const auto times = [&](Value v, double c) { return b.mul(v, number(b, c, v)); };
-      const Value weight = plus(b.mul(plus(b.mul(plus(times(d, c3), c2), d), c1), d), c0);
-      const Value slope = plus(b.mul(plus(times(d, 3 * c3), 2 * c2), d), c1);
-      const Value signed_slope = b.mul(k <= 0 ? slope : b.neg(slope), place.slope);
+      const Cubic at = cubic(b, t, k);
       const Value whole = b.add(floor, number(b, static_cast<double>(k), floor));
-      taps.push_back(tap(b, padded(b, {whole, one}, size, s).at, size, weight, signed_slope));
+      taps.push_back(tap(b, padded(b, {whole, one}, size, s).at, size, at.weight, b.mul(at.slope, place.slope)));
     }
     return taps;
   }
@@ -196,7 +206,7 @@ Values sample_backward(Builder& b, const Call& call, Value grad, Value image, Va
   }
   const Problem p = problem(b, image, grid, s, call.compute);
   grad = b.reshape(b.convert(grad, call.compute), {p.n, p.c, p.points});
-  const bool image_too = mask[0] != 0, grid_too = mask[1] != 0;
+  const bool image_too = mask[0] != 0;  // the grid's gradient is always returned, asked for or not
   Value to_image = b.full_like(p.image, 0);
   Values to_grid(p.axes.size(), b.full(0, call.compute, {p.n, p.points}));
   each(p.axes, [&](const std::vector<const Tap*>& taps) {
@@ -213,18 +223,16 @@ Values sample_backward(Builder& b, const Call& call, Value grad, Value image, Va
                             .index_vector_dim = 2},
                            combine(b, hlo::Reduce::kAdd));
     }
-    if (grid_too && s.interpolation != kNearest) {
+    if (s.interpolation != kNearest) {
       const Value dot = b.reduce(hlo::Reduce::kAdd, b.mul(grad, fetch(b, p, taps)), {1});
       for (size_t d = 0; d < taps.size(); ++d) to_grid[d] = b.add(to_grid[d], b.mul(dot, product(b, taps, d)));
     }
   });
   Values results;
   if (image_too) results.push_back(b.reshape(to_image, image.dims()));
-  if (grid_too) {
-    Values parts(to_grid.rbegin(), to_grid.rend());
-    for (Value& v : parts) v = b.expand_dims(v, {2});
-    results.push_back(b.reshape(b.concat(parts, 2), grid.dims()));
-  }
+  Values parts(to_grid.rbegin(), to_grid.rend());
+  for (Value& v : parts) v = b.expand_dims(v, {2});
+  results.push_back(b.reshape(b.concat(parts, 2), grid.dims()));
   return results;
 }
 

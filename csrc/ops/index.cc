@@ -3,6 +3,7 @@
 #include "ops/dynamic.h"
 #include "ops/families.h"
 #include "ops/indexing.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -44,12 +45,6 @@ Value put_masked(Builder& b, Value x, Value mask, int64_t at, Value values, bool
   for (int64_t i = 0; i < k; ++i) mask_mapping.push_back(at + i);
   const Value full = b.broadcast_in_dim(b.reshape(values, dims), x.dims(), mapping);
   return b.select(b.broadcast_in_dim(mask, x.dims(), mask_mapping), accumulate ? b.add(x, full) : full, x);
-}
-
-std::string shape(const Dims& dims) {
-  std::string text = "[";
-  for (const int64_t d : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
-  return text + "]";
 }
 
 Value index_put(Builder& b, Value x, const OptionalValues& indices, Value values, bool accumulate) {
@@ -130,6 +125,12 @@ void add_advanced(Table& ops) {
           [](Builder& b, Value x, OptionalValues indices, Value, bool, bool) { return check_indices(b, x, indices); });
 }
 
+Status refuse_index_select(const Call& call) {
+  TPU_RETURN_IF_ERROR(dim_exists(call));
+  if (call.operands[1]->rank() <= 1) return {};
+  return {Code::kOutOfRange, "index_select(): Index is supposed to be a vector"};
+}
+
 void add_slices(Table& ops) {
   ops.add("index_select", plain,
           [](Builder& b, const Call& call, Value x, int64_t dim, Value index) {
@@ -138,7 +139,8 @@ void add_slices(Table& ops) {
             const Value taken = take_slices(b, v, positions(b, as_vector(b, index), v.dim(d)), d);
             return b.reshape(taken, call.results[0]->dims);
           })
-      .checks([](Builder& b, Value x, int64_t dim, Value index) { return size_check(b, x, dim, index); });
+      .checks([](Builder& b, Value x, int64_t dim, Value index) { return size_check(b, x, dim, index); })
+      .refuses(refuse_index_select);
 
   ops.add("index_add", plain,
           [](Builder& b, Value x, int64_t dim, Value index, Value source, Scalar alpha) {

@@ -4,9 +4,39 @@
 #include <cmath>
 
 #include "ops/families.h"
+#include "ops/orthogonal.h"
 #include "ops/triangles.h"
 
 namespace tpu::ops {
+
+Reflectors reflect(Builder& b, Value a) {
+  Dims taus = batch_of(a.dims());
+  taus.push_back(std::min(a.dim(-1), a.dim(-2)));
+  const Values v = b.custom_call("Qr", {a}, {*a.type, {a.dtype(), taus}});
+  return {v[0], v[1]};
+}
+
+Value product_of(Builder& b, const Reflectors& r, int64_t columns) {
+  Value packed = b.slice_dim(r.packed, r.packed.rank() - 1, 0, std::min(columns, r.packed.dim(-1)));
+  Dims high(packed.dims().size(), 0);
+  high.back() = columns - packed.dim(-1);
+  packed = b.pad(packed, b.scalar(0, packed.dtype()), Dims(high.size(), 0), high);
+  return b.custom_call("ProductOfElementaryHouseholderReflectors", {packed, r.taus}, {*packed.type})[0];
+}
+
+Eigen eigen(Builder& b, Value a, bool lower) {
+  const DType real = real_of(a.dtype());
+  const Value triangle = lower ? lower_triangle(b, a, -1) : b.sub(upper_triangle(b, a), b.mul(identity_like(b, a), a));
+  const Value on_diagonal = b.convert(b.real(b.mul(identity_like(b, a), a)), a.dtype());
+  const Value whole = b.add(b.add(triangle, adjoint(b, triangle)), on_diagonal);
+  Dims values = batch_of(a.dims());
+  values.push_back(a.dim(-1));
+  const std::string config =
+      std::string("backend_config = \"1,1,100,") + (real == DType::kF64 ? "1e-15" : "1e-7") + "\"";
+  const Values v = b.custom_call("Eigh", {whole}, {*a.type, {real, values}}, config);
+  return {v[1], v[0]};
+}
+
 namespace {
 
 using hlo::Reduce;
@@ -93,26 +123,6 @@ void add_triangular(Table& ops) {
 
 // --- QR -------------------------------------------------------------------------------------------------------------
 
-struct Reflectors {
-  Value packed, taus;
-};
-
-Reflectors reflect(Builder& b, Value a) {
-  Dims taus = batch_of(a.dims());
-  taus.push_back(std::min(a.dim(-1), a.dim(-2)));
-  const Values v = b.custom_call("Qr", {a}, {*a.type, {a.dtype(), taus}});
-  return {v[0], v[1]};
-}
-
-// The first `columns` columns of the product of the reflectors.
-Value product_of(Builder& b, const Reflectors& r, int64_t columns) {
-  Value packed = b.slice_dim(r.packed, r.packed.rank() - 1, 0, std::min(columns, r.packed.dim(-1)));
-  Dims high(packed.dims().size(), 0);
-  high.back() = columns - packed.dim(-1);
-  packed = b.pad(packed, b.scalar(0, packed.dtype()), Dims(high.size(), 0), high);
-  return b.custom_call("ProductOfElementaryHouseholderReflectors", {packed, r.taus}, {*packed.type})[0];
-}
-
 void add_qr(Table& ops) {
   ops.add("linalg_qr", plain, [](Builder& b, const Call& call, Value a, std::string mode) {
     const int64_t m = a.dim(-2), n = a.dim(-1), k = std::min(m, n);
@@ -138,52 +148,7 @@ void add_qr(Table& ops) {
   });
 }
 
-// --- Hermitian eigenvalues, singular values -------------------------------------------------------------------------
-
-struct Eigen {
-  Value values, vectors;
-};
-
-// Eigenvalues in ascending order. Only one triangle of `a` is read.
-Eigen eigen(Builder& b, Value a, bool lower) {
-  const DType real = real_of(a.dtype());
-  const Value triangle = lower ? lower_triangle(b, a, -1) : b.sub(upper_triangle(b, a), b.mul(identity_like(b, a), a));
-  const Value on_diagonal = b.convert(b.real(b.mul(identity_like(b, a), a)), a.dtype());
-  const Value whole = b.add(b.add(triangle, adjoint(b, triangle)), on_diagonal);
-  Dims values = batch_of(a.dims());
-  values.push_back(a.dim(-1));
-  const std::string config =
-      std::string("backend_config = \"1,1,100,") + (real == DType::kF64 ? "1e-15" : "1e-7") + "\"";
-  const Values v = b.custom_call("Eigh", {whole}, {*a.type, {real, values}}, config);
-  return {v[1], v[0]};
-}
-
-struct Svd {
-  Value u, s, v;  // a = u diag(s) v^H
-};
-
-// From the eigenvectors of a^H a, in float64: its rounding, squared, is below that of float32. The left vectors are the
-// QR factor of a v, so they are orthonormal whatever the rank. m >= n.
-Svd tall_svd(Builder& b, Value a, int64_t left_columns) {
-  const Dims batch = batch_of(a.dims());
-  const int64_t n = a.dim(-1);
-  const Value v = b.reverse(eigen(b, b.matmul(adjoint(b, a), a, a.dtype()), true).vectors, {a.rank() - 1});
-  const Reflectors r = reflect(b, b.matmul(a, v, a.dtype()));
-  const Value d = diagonal(b, b.slice_dim(r.packed, a.rank() - 2, 0, n)), s = b.abs(d);
-  // Signs (phases) go to the left vectors.
-  const Value zero = b.scalar(0, d.dtype());
-  const Value phase = b.select(b.eq(d, zero), b.scalar(1, d.dtype()), b.sign(d));
-  Dims mapping;
-  for (int64_t i = 0; i < a.rank(); ++i) {
-    if (i != a.rank() - 2) mapping.push_back(i);
-  }
-  Value u = product_of(b, r, left_columns);
-  Dims padded(phase.dims().size(), 0);
-  padded.back() = left_columns - n;
-  const Value phases = b.pad(phase, b.scalar(1, d.dtype()), Dims(padded.size(), 0), padded);
-  u = b.mul(u, b.broadcast_in_dim(phases, u.dims(), mapping));
-  return {u, s, v};
-}
+// --- Hermitian eigenvalues ------------------------------------------------------------------------------------------
 
 void add_spectral(Table& ops) {
   ops.add("_linalg_eigh", plain, [](Builder& b, const Call& call, Value a, std::string part, bool with_vectors) {
@@ -191,22 +156,6 @@ void add_spectral(Table& ops) {
     const Eigen e = eigen(b, a, part == "L" || part == "l");
     return Values{e.values, with_vectors ? e.vectors : b.zeros(*call.results[1])};
   });
-  ops.add("_linalg_svd", plain,
-          [](Builder& b, const Call& call, Value a, bool full, bool with_vectors, optional<std::string>) {
-            const int64_t m = a.dim(-2), n = a.dim(-1), k = std::min(m, n);
-            if (a.numel() == 0) {
-              Values out = zeros(b, call);
-              for (Value* v : {&out[0], &out[2]}) {
-                if (v->numel() != 0) *v = identity_like(b, *v);
-              }
-              return out;
-            }
-            const Value wide = b.convert(a, is_complex(a.dtype()) ? DType::kC128 : DType::kF64);
-            const bool tall = m >= n;
-            const Svd d = tall_svd(b, tall ? wide : adjoint(b, wide), full ? std::max(m, n) : k);
-            if (!with_vectors) return Values{b.zeros(*call.results[0]), d.s, b.zeros(*call.results[2])};
-            return tall ? Values{d.u, d.s, adjoint(b, d.v)} : Values{d.v, d.s, adjoint(b, d.u)};
-          });
 }
 
 // --- others ---------------------------------------------------------------------------------------------------------

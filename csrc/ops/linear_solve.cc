@@ -131,12 +131,6 @@ Value solve(Builder& b, Value lu, Value order, Value y, bool adjoint_of_a) {
   return permuted(b, y, b.reduce(Reduce::kAdd, b.mul(p, rows), {2}));
 }
 
-// Any batch as one dimension.
-Value batched(Builder& b, Value x) {
-  const Dims batch = batch_of(x.dims());
-  return b.reshape(x, {Type{x.dtype(), batch}.numel(), x.dim(-2), x.dim(-1)});
-}
-
 struct Factors {
   Lu f;
   Value lu, pivots, info;  // in the shapes that PyTorch returns

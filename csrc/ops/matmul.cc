@@ -1,5 +1,6 @@
 // Products of matrices and vectors. Narrow floats are multiplied exactly, summed in float32 and rounded once.
 #include "ops/families.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -25,6 +26,48 @@ Value blend(Builder& b, const Call& call, Value self, Value product, Scalar beta
   return b.add(beta.is(1) ? added : b.mul(added, beta), sum);
 }
 
+// What a product is added to is expanded to it. Products that do not fit are for PyTorch's meta function to refuse.
+Status fits(const Type& self, const Dims& product) {
+  const int64_t rank = self.rank(), before = static_cast<int64_t>(product.size()) - rank;
+  if (before < 0) return {};
+  for (int64_t d = rank - 1; d >= 0; --d) {
+    const int64_t size = self.dims[static_cast<size_t>(d)], wanted = product[static_cast<size_t>(before + d)];
+    if (size == wanted || size == 1) continue;
+    return invalid("The expanded size of the tensor (" + std::to_string(wanted) + ") must match the existing size (" +
+                   std::to_string(size) + ") at non-singleton dimension " + std::to_string(before + d) +
+                   ".  Target sizes: " + shape(product) + ".  Tensor sizes: " + shape(self.dims));
+  }
+  return {};
+}
+
+Status refuse_addmm(const Call& call) {
+  const Type &x = *call.operands[1], &y = *call.operands[2];
+  if (x.rank() != 2 || y.rank() != 2 || x.dims[1] != y.dims[0]) return {};
+  return fits(*call.operands[0], {x.dims[0], y.dims[1]});
+}
+
+Status refuse_baddbmm(const Call& call) {
+  const Type &x = *call.operands[1], &y = *call.operands[2];
+  if (x.rank() != 3 || y.rank() != 3 || x.dims[2] != y.dims[1] || x.dims[0] != y.dims[0]) return {};
+  return fits(*call.operands[0], {x.dims[0], x.dims[1], y.dims[2]});
+}
+
+Status refuse_mv(const Call& call) {
+  const Type &x = *call.operands[0], &y = *call.operands[1];
+  if (x.rank() != 2 || y.rank() != 1 || x.dims[1] == y.dims[0]) return {};
+  const auto n = [](int64_t v) { return std::to_string(v); };
+  return invalid("size mismatch, got input (" + n(x.dims[0]) + "), mat (" + n(x.dims[0]) + "x" + n(x.dims[1]) +
+                 "), vec (" + n(y.dims[0]) + ")");
+}
+
+Status refuse_dot(const Call& call) {
+  const Type &x = *call.operands[0], &y = *call.operands[1];
+  if (x.rank() != 1 || y.rank() != 1 || x.dims == y.dims) return {};
+  const std::string n = std::to_string(x.numel()), m = std::to_string(y.numel());
+  return invalid("inconsistent tensor size, expected tensor [" + n + "] and src [" + m +
+                 "] to have the same number of elements, but got " + n + " and " + m + " elements respectively");
+}
+
 }  // namespace
 
 void add_matmul(Table& ops) {
@@ -38,8 +81,8 @@ void add_matmul(Table& ops) {
   const auto add_product = [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
     return blend(b, call, self, matmul(b, x, y), beta, alpha);
   };
-  ops.add("addmm", contraction, add_product);
-  ops.add("baddbmm", contraction, add_product);
+  ops.add("addmm", contraction, add_product).refuses(refuse_addmm);
+  ops.add("baddbmm", contraction, add_product).refuses(refuse_baddbmm);
   const auto add_product_as = [](Builder& b, const Call& call, Value self, Value x, Value y, DType, Scalar beta,
                                  Scalar alpha) { return blend(b, call, self, matmul(b, x, y), beta, alpha); };
   ops.add("addmm.dtype", contraction, add_product_as);
@@ -56,17 +99,21 @@ void add_matmul(Table& ops) {
           });
 
   ops.add("mv", contraction,
-          [](Builder& b, Value x, Value y) { return b.dot_general(x, y, {}, {}, {1}, {0}, sums_in(x)); });
+          [](Builder& b, Value x, Value y) { return b.dot_general(x, y, {}, {}, {1}, {0}, sums_in(x)); })
+      .refuses(refuse_mv);
   ops.add("addmv", contraction,
           [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
             return blend(b, call, self, b.dot_general(x, y, {}, {}, {1}, {0}, sums_in(x)), beta, alpha);
           });
   ops.add("dot", contraction,
-          [](Builder& b, Value x, Value y) { return b.dot_general(x, y, {}, {}, {0}, {0}, sums_in(x)); });
-  ops.add("vdot", contraction, [](Builder& b, Value x, Value y) {
-    if (is_complex(x.dtype())) x = b.complex(b.real(x), b.neg(b.imag(x)));
-    return b.dot_general(x, y, {}, {}, {0}, {0}, sums_in(x));
-  });
+          [](Builder& b, Value x, Value y) { return b.dot_general(x, y, {}, {}, {0}, {0}, sums_in(x)); })
+      .refuses(refuse_dot);
+  ops.add("vdot", contraction,
+          [](Builder& b, Value x, Value y) {
+            if (is_complex(x.dtype())) x = b.complex(b.real(x), b.neg(b.imag(x)));
+            return b.dot_general(x, y, {}, {}, {0}, {0}, sums_in(x));
+          })
+      .refuses(refuse_dot);
   // The sum over `summed` of i1 * i2 * i3, each with dimensions of size 1 put in: what bilinear layers are made of.
   ops.add("_trilinear", contraction,
           [](Builder& b, Value x, Value y, Value z, Dims expand_x, Dims expand_y, Dims expand_z, Dims summed, int64_t) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/families.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -136,6 +137,30 @@ struct Group : Normalizer {
   Value per_channel(Value x) const { return b.reshape(b.reduce(Reduce::kAdd, x, {0, 3}), {dims[1] * dims[2]}); }
 };
 
+// What the backward is given of the statistics is not rounded to the input's dtype.
+std::vector<Type> group_norm_results(const Call& call) {
+  const Type& x = *call.operands[0];
+  const Type statistic{opmath_of(x.dtype),
+                       {std::get<int64_t>(call.attributes[3]), std::get<int64_t>(call.attributes[6])}};
+  return {x, statistic, statistic};
+}
+
+Status refuse_group_norm(const Call& call) {
+  const Type& x = *call.operands[0];
+  const int64_t channels = std::get<int64_t>(call.attributes[4]), groups = std::get<int64_t>(call.attributes[6]);
+  if (groups <= 0) return invalid("Expected num groups to be greater than 0, got " + std::to_string(groups));
+  if (channels % groups != 0) {
+    return invalid("Expected number of channels in input to be divisible by num_groups, but got input of shape " +
+                   shape(x.dims) + " and num_groups=" + std::to_string(groups));
+  }
+  for (size_t i = 1; i < call.operands.size(); ++i) {
+    if (call.operands[i]->dims == Dims{channels}) continue;
+    return invalid("Expected weight and bias to be vectors of size equal to the number of channels in input, but got " +
+                   shape(call.operands[i]->dims) + " and input of shape " + shape(x.dims));
+  }
+  return {};
+}
+
 void add_group_norm(Table& ops) {
   ops.add("native_group_norm", plain,
           [](Builder& b, const Call& call, Value x, optional<Value> weight, optional<Value> bias, int64_t n, int64_t c,
@@ -146,7 +171,10 @@ void add_group_norm(Table& ops) {
             Value y = opt_mul(b, b.mul(m.centered, g.spread(rstd)), g.affine(weight));
             if (bias) y = b.add(y, *g.affine(bias));
             return Values{b.reshape(y, call.results[0]->dims), m.mean, rstd};
-          });
+          })
+      .channels_last_like({0})
+      .refuses(refuse_group_norm)
+      .results(group_norm_results);
   ops.add("native_group_norm_backward", plain,
           [](Builder& b, Value grad, Value x, Value mean, Value rstd, optional<Value> weight, int64_t n, int64_t c,
              int64_t rest, int64_t groups, Dims mask) {

@@ -1,6 +1,7 @@
 #include "ops/division.h"
 #include "ops/families.h"
 #include "ops/float_bits.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -10,16 +11,27 @@ struct Names {
   const char *tensor, *scalar = nullptr, *scalar_tensor = nullptr;
 };
 template <typename F>
-void add_binary(Table& ops, const Trait& trait, const Names& names, F) {
-  ops.add(names.tensor, trait, [](Builder& b, Value x, Value y) { return F{}(b, x, y); });
-  if (names.scalar) ops.add(names.scalar, trait, [](Builder& b, Value x, Scalar y) { return F{}(b, x, Value(y)); });
+void add_binary(Table& ops, const Trait& trait, const Names& names, F, Refusal why = nullptr) {
+  ops.add(names.tensor, trait, [](Builder& b, Value x, Value y) { return F{}(b, x, y); }).refuses(why);
+  if (names.scalar) {
+    ops.add(names.scalar, trait, [](Builder& b, Value x, Scalar y) { return F{}(b, x, Value(y)); }).refuses(why);
+  }
   if (names.scalar_tensor) {
-    ops.add(names.scalar_tensor, trait, [](Builder& b, Scalar x, Value y) { return F{}(b, Value(x), y); });
+    ops.add(names.scalar_tensor, trait, [](Builder& b, Scalar x, Value y) { return F{}(b, Value(x), y); }).refuses(why);
   }
 }
 
 Value constant(Builder& b, Value like, double v) { return b.scalar(v, like.dtype()); }
 bool whole(Value x) { return is_int(x.dtype()) || x.dtype() == DType::kBool; }
+
+// Quotients and remainders of two bools are no numbers; of a bool and a number they are.
+Status are_no_flags(const Call& call) {
+  if (call.operands.size() != 2) return {};
+  for (const hlo::Type* operand : call.operands) {
+    if (operand->dtype != DType::kBool) return {};
+  }
+  return {Code::kUnimplemented, "\"" + name_of(call) + "\" not implemented for 'Bool'"};
+}
 
 // The signs of a remainder and its divisor differ, and there is a remainder.
 Value must_step(Builder& b, Value rest, Value y) {
@@ -157,23 +169,26 @@ void add_logical(Table& ops, const char* name, F) {
 }
 
 void add_bitwise(Table& ops) {
-  add_binary(ops, pointwise, {"bitwise_and.Tensor", "bitwise_and.Scalar", "bitwise_and.Scalar_Tensor"},
-             [](Builder& b, Value x, Value y) { return b.and_(x, y); });
-  add_binary(ops, pointwise, {"bitwise_or.Tensor", "bitwise_or.Scalar", "bitwise_or.Scalar_Tensor"},
-             [](Builder& b, Value x, Value y) { return b.or_(x, y); });
-  add_binary(ops, pointwise, {"bitwise_xor.Tensor", "bitwise_xor.Scalar", "bitwise_xor.Scalar_Tensor"},
-             [](Builder& b, Value x, Value y) { return b.xor_(x, y); });
-  ops.add("bitwise_not", pointwise, [](Builder& b, Value x) { return b.not_(x); });
+  add_binary(
+      ops, pointwise, {"bitwise_and.Tensor", "bitwise_and.Scalar", "bitwise_and.Scalar_Tensor"},
+      [](Builder& b, Value x, Value y) { return b.and_(x, y); }, are_whole);
+  add_binary(
+      ops, pointwise, {"bitwise_or.Tensor", "bitwise_or.Scalar", "bitwise_or.Scalar_Tensor"},
+      [](Builder& b, Value x, Value y) { return b.or_(x, y); }, are_whole);
+  add_binary(
+      ops, pointwise, {"bitwise_xor.Tensor", "bitwise_xor.Scalar", "bitwise_xor.Scalar_Tensor"},
+      [](Builder& b, Value x, Value y) { return b.xor_(x, y); }, are_whole);
+  ops.add("bitwise_not", pointwise, [](Builder& b, Value x) { return b.not_(x); }).refuses(are_whole);
   const auto left = [](Builder& b, Value x, Value y) { return b.shl(x, y); };
   const auto right = [](Builder& b, Value x, Value y) {
     return is_unsigned(x.dtype()) ? b.shr_logical(x, y) : b.shr_arithmetic(x, y);
   };
   add_binary(ops, pointwise,
              {"bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "bitwise_left_shift.Scalar_Tensor"},
-             left);
+             left, are_whole);
   add_binary(ops, pointwise,
              {"bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "bitwise_right_shift.Scalar_Tensor"},
-             right);
+             right, are_whole);
   add_binary(ops, pointwise, {"__lshift__.Tensor", "__lshift__.Scalar"}, left);
   add_binary(ops, pointwise, {"__rshift__.Tensor", "__rshift__.Scalar"}, right);
   add_logical(ops, "logical_and", [](Builder& b, Value x, Value y) { return b.and_(x, y); });
@@ -190,14 +205,20 @@ void add_division(Table& ops) {
   ops.add("div.Tensor_mode", pointwise,
           [](Builder& b, const Call& call, Value x, Value y, optional<std::string> rounding) {
             return divide(b, call, x, y, rounding);
-          });
+          })
+      .refuses([](const Call& call) {
+        return std::holds_alternative<std::monostate>(call.attributes[2]) ? Status() : are_no_flags(call);
+      });
   ops.add("div.Scalar_mode", pointwise,
           [](Builder& b, const Call& call, Value x, Scalar y, optional<std::string> rounding) {
             return divide(b, call, x, y, rounding);
           });
-  add_binary(ops, pointwise, {"floor_divide", "floor_divide.Scalar"}, lowering<floor_divide>);
-  add_binary(ops, pointwise, {"remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"}, lowering<remainder>);
-  add_binary(ops, pointwise, {"fmod.Tensor", "fmod.Scalar"}, [](Builder& b, Value x, Value y) { return b.rem(x, y); });
+  add_binary(ops, pointwise, {"floor_divide", "floor_divide.Scalar"}, lowering<floor_divide>, are_no_flags);
+  add_binary(ops, pointwise, {"remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"}, lowering<remainder>,
+             are_no_flags);
+  add_binary(
+      ops, pointwise, {"fmod.Tensor", "fmod.Scalar"}, [](Builder& b, Value x, Value y) { return b.rem(x, y); },
+      are_no_flags);
   add_binary(ops, pointwise, {"gcd"}, lowering<gcd>);
   add_binary(ops, pointwise, {"lcm"}, lowering<lcm>);
 }

@@ -27,6 +27,12 @@ Value tanh_slope(Builder& b, Value y) { return minus_from_one(b, b.mul(y, y)); }
 
 Value column_sums(Builder& b, Value x) { return b.reduce(hlo::Reduce::kAdd, x, {0}); }
 
+// PyTorch's meta function asks the biases for their device also where there are none.
+std::vector<Type> lstm_cell_results(const Call& call) {
+  const Type &gates = *call.operands[0], &cell = *call.operands[2];
+  return {cell, cell, gates};
+}
+
 void add_lstm(Table& ops) {
   ops.add("_thnn_fused_lstm_cell", contraction,
           [](Builder& b, Value from_input, Value from_hidden, Value cell, optional<Value> input_bias,
@@ -37,7 +43,8 @@ void add_lstm(Table& ops) {
             const Value out = b.logistic(gates[3]);
             const Value next = b.add(b.mul(forget, b.convert(cell, forget.dtype())), b.mul(in, fresh));
             return Values{b.mul(out, b.tanh(next)), next, b.concat({in, forget, fresh, out}, 1)};
-          });
+          })
+      .results(lstm_cell_results);
   ops.add("_thnn_fused_lstm_cell_backward_impl", plain,
           [](Builder& b, optional<Value> grad_hidden, optional<Value> grad_cell, Value before, Value after,
              Value workspace, bool has_bias) {

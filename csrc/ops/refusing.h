@@ -8,6 +8,13 @@ namespace tpu::ops {
 
 inline std::string name_of(const Call& call) { return std::string(call.name.substr(0, call.name.find('.'))); }
 
+// As PyTorch prints sizes.
+inline std::string shape(const Dims& dims) {
+  std::string text = "[";
+  for (const int64_t d : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
+  return text + "]";
+}
+
 inline Status dim_exists(const Call& call, size_t attribute = 1) {
   const auto* dim = std::get_if<int64_t>(&call.attributes[attribute]);
   if (dim == nullptr) return {};
@@ -31,6 +38,35 @@ inline Status is_inexact(const Call& call) {
   const DType dtype = call.operands[0]->dtype;
   if (is_float(dtype) || is_complex(dtype)) return {};
   return {Code::kUnimplemented, "\"" + name_of(call) + "\" not implemented for integers"};
+}
+
+inline Status are_whole(const Call& call) {
+  for (const hlo::Type* operand : call.operands) {
+    if (!is_float(operand->dtype) && !is_complex(operand->dtype)) continue;
+    return {Code::kUnimplemented, "\"" + name_of(call) + "\" not implemented for floats"};
+  }
+  return {};
+}
+
+// The sizes of all operands are those of one result, or 1.
+inline Status broadcast_together(const Call& call) {
+  Dims all;
+  for (const hlo::Type* operand : call.operands) {
+    const auto size = [](const Dims& dims, size_t from_right) {
+      return from_right < dims.size() ? dims[dims.size() - 1 - from_right] : 1;
+    };
+    Dims next(std::max(all.size(), operand->dims.size()));
+    for (size_t i = 0; i < next.size(); ++i) {
+      const int64_t a = size(all, i), b = size(operand->dims, i);
+      if (a != b && a != 1 && b != 1) {
+        return invalid("The size of tensor a (" + std::to_string(a) + ") must match the size of tensor b (" +
+                       std::to_string(b) + ") at non-singleton dimension " + std::to_string(next.size() - 1 - i));
+      }
+      next[next.size() - 1 - i] = a == 1 ? b : a;
+    }
+    all = std::move(next);
+  }
+  return {};
 }
 
 // Has elements along its dimension, or any at all where none is given: an extremum of nothing is not defined.

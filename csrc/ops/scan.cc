@@ -75,7 +75,7 @@ void add_scan(Table& ops) {
   const auto logcumsumexp = [](Builder& b, Value x, int64_t dim) {
     return along(b, x, dim, [&](Value v, int64_t d) { return running_log_sum_exp(b, v, d); });
   };
-  ops.add("logcumsumexp", reduction, logcumsumexp).in_result_dtype();
+  ops.add("logcumsumexp", reduction, logcumsumexp).in_result_dtype().refuses(is_inexact);
 }
 
 }  // namespace tpu::ops

@@ -229,7 +229,8 @@ void add_sorting(Table& ops) {
       });
   ops.add("topk", plain,
           [](Builder& b, const Call& call, Value x, int64_t k, int64_t dim, bool largest, bool) {
-            return fit(b, call, top(b, at_least_1d(b, x), k, axis(dim, x.rank()), largest));
+            // Of a number there is one, however many are asked for.
+            return fit(b, call, top(b, at_least_1d(b, x), x.rank() == 0 ? 1 : k, axis(dim, x.rank()), largest));
           })
       .refuses([](const Call& call) {
         TPU_RETURN_IF_ERROR(is_ordered(call));

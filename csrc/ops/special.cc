@@ -1,8 +1,10 @@
 // Special functions. The Chebyshev coefficients are those of the function named, computed to 40 digits and rounded.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "ops/families.h"
+#include "ops/float_bits.h"
 
 namespace tpu::ops {
 namespace {
@@ -131,10 +133,58 @@ Value entropy(Builder& b, Value x) {
   return b.select(b.lt(x, zero), b.lowest(x.dtype()), inside);
 }
 
+// cot(pi x), from the distance to the nearest integer.
+Value cotangent(Builder& b, Value x) {
+  const Value angle = scale(b, b.sub(x, b.round_even(x)), std::numbers::pi);
+  return b.div(b.cos(angle), b.sin(angle));
+}
+
+Value is_whole(Builder& b, Value x) { return b.eq(b.floor(x), x); }
+
+// Below zero from beyond one, by reflection.
+Value digamma(Builder& b, Value x) {
+  const Value zero = b.zeros_like(x), negative = b.lt(x, zero);
+  const Value above = b.unary("chlo.digamma", b.select(negative, b.sub(b.full_like(x, 1), x), x));
+  const Value reflected = b.sub(above, scale(b, cotangent(b, x), std::numbers::pi));
+  const Value nan = b.full_like(x, std::numeric_limits<double>::quiet_NaN());
+  const Value below = b.select(is_whole(b, x), nan, reflected);
+  const Value pole = copysign(b, b.full_like(x, std::numeric_limits<double>::infinity()), b.neg(x));
+  return b.select(b.eq(x, zero), pole, b.select(negative, below, above));
+}
+
+// The n-th derivative of cot(pi x), a polynomial in it: (1, x, x^2, ...)
+std::vector<double> derivative_of_cotangent(int64_t n) {
+  std::vector<double> p{0, 1};
+  for (; n > 0; --n) {  // p' times -pi (1 + x^2)
+    std::vector<double> next(p.size() + 1, 0);
+    for (size_t k = 1; k < p.size(); ++k) {
+      const double slope = -std::numbers::pi * static_cast<double>(k) * p[k];
+      next[k - 1] += slope;
+      next[k + 1] += slope;
+    }
+    p = std::move(next);
+  }
+  return p;
+}
+
 Value polygamma(Builder& b, int64_t n, Value x) {
-  if (n == 0) return b.unary("chlo.digamma", x);
-  const double factor = (n % 2 == 1 ? 1 : -1) * std::tgamma(static_cast<double>(n) + 1);
-  return scale(b, b.binary("chlo.zeta", b.full_like(x, static_cast<double>(n) + 1), x), factor);
+  if (n == 0) return digamma(b, x);
+  const double sign = n % 2 == 1 ? 1 : -1, infinity = std::numeric_limits<double>::infinity();
+  const Value zero = b.zeros_like(x), negative = b.lt(x, zero);
+  const Value q = b.select(negative, b.sub(b.full_like(x, 1), x), x);
+  const Value zeta = b.binary("chlo.zeta", b.full_like(x, static_cast<double>(n) + 1), q);
+  Value above = scale(b, zeta, sign * std::tgamma(static_cast<double>(n) + 1));
+  if (n == 1) above = b.select(b.eq(x, b.full_like(x, infinity)), zero, above);
+  const std::vector<double> coefficients = derivative_of_cotangent(n);
+  const Value cot = cotangent(b, x);
+  Value slope = zero;
+  for (auto c = coefficients.rbegin(); c != coefficients.rend(); ++c) {
+    slope = b.add(b.mul(slope, cot), b.full_like(x, *c));
+  }
+  const Value below = b.sub(scale(b, above, -sign), scale(b, slope, std::numbers::pi));
+  Value pole = b.and_(b.le(x, zero), is_whole(b, x));
+  if (n == 1) pole = b.and_(pole, b.is_finite(x));
+  return b.select(pole, b.full_like(x, sign * infinity), b.select(negative, below, above));
 }
 
 }  // namespace
@@ -148,6 +198,7 @@ void add_special(Table& ops) {
   ops.add("special_log_ndtr", pointwise, lowering<log_ndtr>);
   ops.add("special_ndtri", pointwise, lowering<ndtri>);
   ops.add("special_entr", pointwise, lowering<entropy>);
+  ops.add("digamma", pointwise, lowering<digamma>);
   ops.add("polygamma", pointwise, lowering<polygamma>);
   ops.add("special_zeta", pointwise, [](Builder& b, Value x, Value q) { return b.binary("chlo.zeta", x, q); });
   ops.add("special_xlog1py", pointwise, [](Builder& b, Value x, Value y) {

@@ -37,6 +37,7 @@ const Table& table() {
     add_softmax(*t);
     add_sorting(*t);
     add_special(*t);
+    add_svd(*t);
     add_unary(*t);
     return t;
   }();

@@ -48,4 +48,9 @@ inline Value over_batch(Builder& b, Value x, const Dims& batch) {
   return b.broadcast_to(x, with_matrix(batch, x.dim(-2), x.dim(-1)));
 }
 
+// Any batch as one dimension.
+inline Value batched(Builder& b, Value x) {
+  return b.reshape(x, {Type{x.dtype(), batch_of(x.dims())}.numel(), x.dim(-2), x.dim(-1)});
+}
+
 }  // namespace tpu::ops

@@ -4,7 +4,6 @@
 
 #include "ops/complex_parts.h"
 #include "ops/families.h"
-#include "ops/float_bits.h"
 
 namespace tpu::ops {
 namespace {
@@ -33,11 +32,6 @@ Value round_decimals(Builder& b, Value x, int64_t decimals) {
   if (decimals == 0) return b.round_even(x);
   const Value ten = constant(b, x, std::pow(10.0, static_cast<double>(std::abs(decimals))));
   return decimals > 0 ? b.div(b.round_even(b.mul(x, ten)), ten) : b.mul(b.round_even(b.div(x, ten)), ten);
-}
-
-Value digamma(Builder& b, Value x) {
-  const Value pole = copysign(b, b.full_like(x, std::numeric_limits<double>::infinity()), b.neg(x));
-  return b.select(b.eq(x, constant(b, x, 0)), pole, b.unary("chlo.digamma", x));
 }
 
 // XLA's CPU compiler vectorizes atan2(x, 1) wrongly where it sees the 1.
@@ -166,7 +160,6 @@ void add_unary(Table& ops) {
   add_unary_op(ops, "erfc", [](Builder& b, Value x) { return b.unary("chlo.erfc", x); });
   add_unary_op(ops, "erfinv", [](Builder& b, Value x) { return b.unary("chlo.erf_inv", x); });
   add_unary_op(ops, "lgamma", [](Builder& b, Value x) { return b.unary("chlo.lgamma", x); });
-  add_unary_op(ops, "digamma", lowering<digamma>);
   ops.add("nan_to_num", exact,
           [](Builder& b, Value x, optional<Scalar> nan, optional<Scalar> high, optional<Scalar> low) {
             return replace_special(b, x, nan, high, low);

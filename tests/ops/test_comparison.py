@@ -3,7 +3,7 @@
 import pytest
 import torch
 from ops.samples import FLOATS, REALS, SPECIAL, layouts, values
-from oracle import check, check_grad
+from oracle import check, check_error, check_grad
 
 COMPARE = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge]
 TESTS = [torch.isnan, torch.isinf, torch.isfinite, torch.isposinf, torch.isneginf, torch.signbit, torch.isreal]
@@ -87,3 +87,8 @@ def test_closeness():
     assert not torch.equal(on, on + 1)
     assert not torch.equal(on, on[1:])
     assert torch.allclose(on, on)
+
+
+def test_where_refuses() -> None:
+    check_error(torch.where, torch.ones(3, dtype=torch.bool), torch.randn(3), torch.randn(4))
+    check_error(torch.where, torch.ones(2, 1, dtype=torch.bool), torch.randn(3, 3), torch.randn(3))

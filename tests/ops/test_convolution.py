@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from oracle import check, check_grad, check_rounded
+from oracle import check, check_error, check_grad, check_rounded
 from torch.nn import functional as F
 
 Fn = Callable[..., torch.Tensor]
@@ -88,6 +88,22 @@ def test_second_derivative() -> None:
     check(run, *tensors([(1, 2, 5, 5), (3, 2, 3, 3)], torch.float64))
 
 
-def test_shapes_that_do_not_fit() -> None:
-    with pytest.raises(RuntimeError, match="to have 3 channels, but got 2 channels"):
-        F.conv2d(torch.randn(1, 2, 5, 5, device="tpu"), torch.randn(4, 3, 3, 3, device="tpu"))
+@pytest.mark.parametrize(
+    ("x", "w", "how"),
+    [
+        ((1, 2, 5, 5), (4, 3, 3, 3), {}),
+        ((1, 2, 2, 2), (4, 2, 3, 3), {}),
+        ((1, 3, 5, 5), (4, 1, 3, 3), {"groups": 3}),
+        ((1, 2, 5, 5), (4, 2, 3, 3), {"stride": 0}),
+        ((1, 2, 5, 5), (4, 2, 3, 3), {"padding": -1}),
+        ((1, 2, 5, 5), (4, 2, 3, 3), {"bias": torch.zeros(3)}),
+        ((2, 5), (4, 2, 3, 3), {}),
+    ],
+    ids=str,
+)
+def test_shapes_that_do_not_fit(x: tuple[int, ...], w: tuple[int, ...], how: dict[str, Any]) -> None:
+    check_error(lambda x, w, how: F.conv2d(x, w, **how), torch.randn(x), torch.randn(w), how)
+
+
+def test_transposed_shapes_that_do_not_fit() -> None:
+    check_error(F.conv_transpose2d, torch.randn(1, 2, 5, 5), torch.randn(3, 4, 3, 3))

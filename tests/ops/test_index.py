@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from oracle import MODES, check, check_grad, launches
+from oracle import MODES, check, check_error, check_grad, launches
 from samples import LAYOUTS, layouts, values
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
@@ -243,3 +243,9 @@ def test_new_positions_compile_nothing() -> None:
         y = x[i] + x[:, i - 1].sum()
         torch.autograd.grad(y.sum(), x)
     assert torch.tpu.compile_stats()["compiles"] == before
+
+
+def test_index_select_refuses() -> None:
+    x, at = torch.randn(2, 3), torch.zeros(2, 2, dtype=torch.long)
+    check_error(lambda x, at: x.index_select(0, at), x, at)
+    check_error(lambda x, at: x.index_select(2, at[0]), x, at)

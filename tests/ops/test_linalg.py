@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from oracle import check, check_grad
+from oracle import check, check_error, check_grad
 from torch import Tensor, linalg
 
 DTYPES = [torch.float32, torch.float64, torch.complex64]
@@ -100,11 +100,45 @@ def test_svd_of_less_than_full_rank() -> None:
     check(run, torch.zeros(3, 3), rtol=1e-4, atol=1e-5)
 
 
-def test_what_rests_on_svd() -> None:
-    a = matrix(5, 3)
-    for fn in (linalg.pinv, linalg.matrix_rank, linalg.cond, partial(linalg.matrix_norm, ord="nuc")):
-        check(fn, a, rtol=1e-6, atol=1e-8)
-    check_grad(linalg.svdvals, a, rtol=1e-6, atol=1e-8)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_svd_to_the_last_digits(dtype: torch.dtype) -> None:
+    """Singular values that the square of the matrix rounds away."""
+    q, p = (linalg.qr(torch.randn(12, 12, dtype=dtype)).Q for _ in range(2))
+    a = q @ torch.diag(torch.logspace(0, -12, 12)).to(dtype) @ p
+
+    def run(a: Tensor) -> Any:
+        u, s, v = linalg.svd(a)
+        return s, u.mH @ u, v @ v.mH, (u * s) @ v
+
+    check(run, a, rtol=1e-13, atol=1e-14)
+    check(lambda a: linalg.svdvals(a * 1e200) / 1e200, a, rtol=1e-13, atol=1e-14)
+    check(linalg.svdvals, torch.randn(2, 30, 41, dtype=dtype), rtol=1e-13, atol=1e-13)
+
+
+RESTS_ON_SVD: dict[str, Callable[..., Any]] = {
+    "pinv": linalg.pinv,
+    "matrix_rank": linalg.matrix_rank,
+    "cond": linalg.cond,
+    "nuc": partial(linalg.matrix_norm, ord="nuc"),
+    "norm2": partial(linalg.matrix_norm, ord=2),
+    "svdvals": linalg.svdvals,
+}
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (2, 3, 5)], ids=str)
+@pytest.mark.parametrize("name", RESTS_ON_SVD)
+def test_what_rests_on_svd(name: str, shape: tuple[int, ...]) -> None:
+    fn = check if name == "matrix_rank" else check_grad
+    fn(RESTS_ON_SVD[name], matrix(*shape), rtol=1e-7, atol=1e-9)
+
+
+def test_ranks_and_inverses_of_less_than_full_rank() -> None:
+    a = torch.randn(2, 6, 2, dtype=torch.float64) @ torch.randn(2, 2, 4, dtype=torch.float64)
+    for b in (a, a.float(), torch.zeros(3, 2), torch.zeros(0, 3), a @ a.mT):
+        check(linalg.matrix_rank, b, exact=True)
+        check(linalg.pinv, b, rtol=1e-4, atol=1e-4)
+    check(partial(linalg.pinv, hermitian=True), a @ a.mT)
+    check(partial(linalg.matrix_rank, tol=0.5), a)
 
 
 SOLVES: dict[str, Callable[..., Any]] = {
@@ -134,9 +168,52 @@ def test_solves_broadcast() -> None:
 @pytest.mark.parametrize("shape", [(4, 4), (5, 3), (2, 3, 5)], ids=str)
 def test_lu(shape: tuple[int, ...]) -> None:
     check(linalg.lu_factor_ex, matrix(*shape))
-    check(partial(linalg.lu_factor_ex, pivot=False), matrix(*shape), rtol=1e-5, atol=1e-6)
     check_grad(linalg.lu, matrix(*shape), rtol=1e-6, atol=1e-8)
     check(lambda a: torch.lu_unpack(*linalg.lu_factor(a)), matrix(*shape))
+
+
+def test_lu_without_pivoting() -> None:
+    """PyTorch has none on the CPU."""
+    a = regular(2, 4, 4)
+    packed, pivots = linalg.lu_factor(a.to("tpu"), pivot=False)
+    _, lower, upper = linalg.lu(a.to("tpu"), pivot=False)
+    torch.testing.assert_close((lower @ upper).cpu(), a)
+    torch.testing.assert_close((packed.tril(-1) + torch.eye(4, dtype=a.dtype, device="tpu")).cpu(), lower.cpu())
+    assert pivots.cpu().tolist() == [[1, 2, 3, 4]] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("name", ["det", "slogdet", "solve", "inv"])
+def test_gradients_of_any_strides(name: str, dtype: torch.dtype) -> None:
+    """PyTorch reads the factors that the forward leaves by the strides of the matrix."""
+    a, y = regular(2, 4, 4, dtype=dtype), matrix(2, 4, 3, dtype=dtype)
+    views: list[Callable[[Tensor], Tensor]] = [lambda a: a, lambda a: a.mT, lambda a: a[:, ::2, ::2]]
+    for view in views:
+        check_grad(lambda a, y, view=view: SOLVES[name](view(a + 0), view(y @ y.mT)), a, y)
+
+
+def test_determinants_of_nothing() -> None:
+    check(linalg.det, torch.zeros(2, 0, 0))
+    check(linalg.slogdet, torch.zeros(0, 3, 3))
+    check_error(linalg.det, torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize(("a", "y"), [((5, 3), (5, 2)), ((3, 5), (3, 2)), ((2, 5, 3), (2, 5))], ids=str)
+def test_least_squares(a: tuple[int, ...], y: tuple[int, ...], driver: str) -> None:
+    check(lambda a, y: tuple(linalg.lstsq(a, y, driver=driver)), matrix(*a), matrix(*y))
+
+
+def test_least_squares_gradient_and_complex() -> None:
+    check_grad(lambda a, y: linalg.lstsq(a, y).solution, matrix(5, 3), matrix(5, 2))
+    a, y = matrix(5, 3, dtype=torch.complex64), matrix(5, 2, dtype=torch.complex64)
+    check(lambda a, y: linalg.lstsq(a, y).solution, a, y, rtol=1e-3, atol=1e-4)
+
+
+def test_least_squares_of_less_than_full_rank() -> None:
+    a = torch.randn(5, 2, dtype=torch.float64) @ torch.randn(2, 4, dtype=torch.float64)
+    for driver in ("gelsy", "gelsd", "gelss"):
+        check(lambda a, y, how=driver: tuple(linalg.lstsq(a, y, driver=how)), a, torch.randn(5, 2, dtype=torch.float64))
 
 
 def test_singular() -> None:

@@ -195,6 +195,12 @@ def test_margins(reduction: str, dtype: torch.dtype) -> None:
     check_grad(lambda x, t: F.multilabel_margin_loss(x, t, reduction=reduction), make(5, dtype=dtype), labels[0])
 
 
+def test_margins_of_targets_that_do_not_fit() -> None:
+    x, t = make(4, 5).to("tpu"), classes(3, 5, count=5).to("tpu")
+    with pytest.raises(RuntimeError, match=r"inconsistent target size: \[3, 5\] for input of size: \[4, 5\]"):
+        F.multilabel_margin_loss(x, t)
+
+
 COMPOSITES: dict[str, Callable[..., Any]] = {
     "triplet_margin": F.triplet_margin_loss,
     "margin_ranking": lambda x, y, z, **how: F.margin_ranking_loss(x, y, z.detach().sign(), 0.2, **how),

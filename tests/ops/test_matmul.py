@@ -1,8 +1,9 @@
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
-from oracle import check, check_grad, check_rounded
+from oracle import check, check_error, check_grad, check_rounded
 
 nan, inf = float("nan"), float("inf")
 EXACT = [torch.int64, torch.int32, torch.uint8]
@@ -104,9 +105,31 @@ def test_addmm_activation(gelu: bool) -> None:
     check(fn, torch.randn(4), torch.randn(2, 3), torch.randn(3, 4))
 
 
-def test_shapes_that_do_not_fit() -> None:
-    a, b = torch.randn(2, 3, device="tpu"), torch.randn(4, 5, device="tpu")
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        torch.mm(a, b)
+MISFITS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
+    "mm": (torch.mm, [(2, 3), (4, 5)]),
+    "mm_of_a_vector": (torch.mm, [(2,), (2, 3)]),
+    "bmm": (torch.bmm, [(2, 2, 3), (2, 4, 5)]),
+    "bmm_batches": (torch.bmm, [(2, 2, 3), (3, 3, 5)]),
+    "matmul": (torch.matmul, [(2, 3), (2, 3)]),
+    "linear": (torch.nn.functional.linear, [(2, 3), (4, 2)]),
+    "addmm": (torch.addmm, [(2, 5), (2, 3), (4, 5)]),
+    "addmm_self": (torch.addmm, [(3, 5), (2, 4), (4, 5)]),
+    "linear_bias": (torch.nn.functional.linear, [(2, 3), (4, 3), (5,)]),
+    "baddbmm": (torch.baddbmm, [(2, 2, 5), (2, 2, 3), (2, 4, 5)]),
+    "baddbmm_self": (torch.baddbmm, [(3, 2, 5), (2, 2, 3), (2, 3, 5)]),
+    "mv": (torch.mv, [(2, 3), (4,)]),
+    "addmv": (torch.addmv, [(2,), (2, 3), (4,)]),
+    "dot": (torch.dot, [(3,), (4,)]),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_shapes_that_do_not_fit(name: str) -> None:
+    fn, shapes = MISFITS[name]
+    check_error(fn, *(torch.randn(s) for s in shapes))
+
+
+def test_dtypes_that_do_not_fit() -> None:
+    a = torch.randn(2, 3, device="tpu")
     with pytest.raises(RuntimeError, match="same dtype"):
         torch.mm(a, a.t().double())

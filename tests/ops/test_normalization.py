@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 import torch
-from oracle import check, check_grad, check_rounded
+from oracle import check, check_error, check_grad, check_rounded
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -47,6 +47,19 @@ def test_norm(name: str, dtype: torch.dtype) -> None:
 def test_narrow_floats_round_once(name: str, dtype: torch.dtype) -> None:
     fn, shapes = CASES[name]
     check_rounded(fn, *(leaf(*s, dtype=dtype) for s in shapes), ulps=1.01)
+
+
+def test_group_norm_keeps_formats_and_refuses() -> None:
+    x = torch.randn(2, 4, 3, 3).to(memory_format=torch.channels_last)
+    check(lambda x: F.group_norm(x, 2), x, strides=True, rtol=1e-4, atol=1e-5)
+    x = x.to("tpu")
+    with pytest.raises(RuntimeError, match=r"divisible by num_groups, but got input of shape \[2, 4, 3, 3\]"):
+        torch.native_group_norm(x, None, None, 2, 4, 9, 3, 1e-5)
+
+
+def test_layer_norm_refuses() -> None:
+    check_error(lambda x: F.layer_norm(x, (4,)), torch.randn(2, 3))
+    check_error(lambda x, w: F.layer_norm(x, (3,), w), torch.randn(2, 3), torch.randn(4))
 
 
 @pytest.mark.parametrize("mode", ["debug", "defer"])

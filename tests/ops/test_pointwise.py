@@ -211,3 +211,20 @@ def test_nextafter():
 )
 def test_gradients(fn):
     check_grad(fn, values(3, 4).requires_grad_(), nonzero(3, 4, seed=1).requires_grad_())
+
+
+def test_bitwise_operators_refuse_floats() -> None:
+    x = torch.randn(3, device="tpu")
+    for fn in (operator.and_, operator.or_, operator.xor):
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            fn(x, x)
+
+
+def test_quotients_of_bools_are_refused() -> None:
+    x = torch.tensor([True, False], device="tpu")
+    for fn in (torch.floor_divide, torch.remainder, torch.fmod):
+        with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+            fn(x, x)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        torch.div(x, x, rounding_mode="floor")
+    check(torch.div, torch.tensor([True, False]), torch.tensor([True, True]))

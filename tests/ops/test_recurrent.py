@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 import torch
-from oracle import check, check_grad
+from oracle import MODES, check, check_grad
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -16,7 +16,7 @@ def step(module: nn.Module, x: Tensor) -> Any:
     return out, state, torch.autograd.grad(loss, [x, *module.parameters()])
 
 
-@pytest.mark.parametrize("mode", ["strict", "defer"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "how", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}, {"bias": False}], ids=str
 )

@@ -71,3 +71,8 @@ def test_gradients(op: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_modes(mode: str) -> None:
     check(lambda x: (x.cumsum(0) * 2, *x.cummax(1)), make((3, 20)), mode=mode)
+
+
+def test_logcumsumexp_of_integers_is_refused() -> None:
+    with pytest.raises(NotImplementedError, match="not implemented for"):
+        torch.arange(3, device="tpu").logcumsumexp(0)

@@ -167,3 +167,8 @@ def test_gradients(op: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_modes(mode: str) -> None:
     check(lambda x: (x.sort(1), (x * 2).topk(2), x.median(0)), distinct((3, 4)), mode=mode)
+
+
+def test_topk_of_a_number() -> None:
+    check(lambda x: tuple(x.topk(1)), torch.tensor(3.0))
+    check(lambda x: tuple(x.topk(0)), torch.tensor(3.0))

@@ -1,5 +1,7 @@
 """Functions of one tensor."""
 
+from math import inf, nan
+
 import pytest
 import torch
 from ops.samples import FLOATS, LAYOUTS, SPECIAL, layouts, values
@@ -162,3 +164,26 @@ def test_gradients(fn):
 @pytest.mark.parametrize("fn", [*POSITIVE, *UNIT, torch.abs, torch.sgn, torch.reciprocal], ids=name)
 def test_gradients_of_positive_numbers(fn):
     check_grad(fn, values(20, low=0.1, high=0.9).requires_grad_())
+
+
+GAMMA_PLACES = [*torch.linspace(-9.85, 9.85, 198).tolist(), -50.3, -1000.3, 1e-3, 30.0, 1e4, nan, inf]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5])
+def test_polygamma_on_both_sides(n: int) -> None:
+    """Measured by float64; PyTorch's trigamma has ten digits in it."""
+    x = torch.tensor(GAMMA_PLACES)
+    check(lambda x: torch.polygamma(n, x), x.double(), rtol=1e-8, atol=1e-8)
+    exact = torch.polygamma(n, x.double())
+    mine = torch.polygamma(n, x.to("tpu")).cpu().double()
+    known = exact.isfinite()
+    error = (mine - exact).abs()[known]
+    assert (error <= 5e-6 * (exact.abs() + 1)[known]).all()
+
+
+def test_poles_of_the_gamma_functions() -> None:
+    x = torch.tensor([0.0, -0.0, -1.0, -4.0])
+    check(torch.digamma, x, exact=True)
+    check(lambda x: torch.polygamma(0, x), x, exact=True)
+    for n in (2, 3):
+        check(lambda x, n=n: torch.polygamma(n, x), x, exact=True)
