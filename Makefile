@@ -47,9 +47,14 @@ test-py: build  ## the Python tests, then a part of them on the second CPU plugi
 demo: | .venv  ## show it at work
 	@python -m torch_tpu.demo $(ARGS)
 
-bench:  ## the C++ benchmarks, optimized
-	@$(MAKE) --no-print-directory build PRESET=bench
-	@build/bench/tpu_bench $(ARGS)
+bench: | .venv  ## the C++ benchmarks, then the device beside its peers (ARGS="--help" tells more)
+	@cmake --preset bench >/dev/null && ninja -C build/bench tpu_bench | tail -n 1
+	@test -e build/peers/done || { python -m venv build/peers && build/peers/bin/pip install -q -r requirements/peers.txt \
+	  && touch build/peers/done; }
+	@TORCH_TPU_PLUGIN=$$(python -c 'from torch_tpu._plugin import find; print(find())') \
+	  build/bench/tpu_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only=true \
+	  --benchmark_enable_random_interleaving=true 2>/dev/null | grep -E '^Benchmark|median|cv'
+	@python -m bench --jax build/peers/bin/python --page docs/benchmarks.md $(ARGS)
 
 lint: | .venv  ## formatting, static checks, include directions
 	@clang-format --dry-run -Werror $(SOURCES)
