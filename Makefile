@@ -8,7 +8,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 SOURCES = $(wildcard csrc/*.cc csrc/*/*.cc csrc/*/*.h)
 
-.PHONY: help setup configure build test test-cpp test-py demo bench lint format clean
+.PHONY: help setup configure build test test-cpp test-py conformance demo bench lint format clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -38,6 +38,9 @@ test-cpp: $(BUILD)/build.ninja  ## the C++ tests (PRESET=asan or tsan: under tha
 
 test-py: build  ## the Python tests
 	@python -m pytest -n 2 $(ARGS)
+
+conformance: build  ## PyTorch's operator database on the device and on the CPU
+	@python -m tests.conformance $(ARGS)
 
 demo: | .venv  ## show it at work
 	@python -m torch_tpu.demo $(ARGS)

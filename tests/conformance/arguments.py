@@ -1,0 +1,97 @@
+"""The arguments of a call, and how they come to stand on one device or the other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """``value`` with each leaf of its lists, tuples, dicts and slices replaced."""
+    if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
+        items = [mapped(v, leaf) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {k: mapped(v, leaf) for k, v in value.items()}
+    if isinstance(value, slice):
+        return slice(mapped(value.start, leaf), mapped(value.stop, leaf), mapped(value.step, leaf))
+    return leaf(value)
+
+
+def leaves(value: Any) -> list[Any]:
+    """All leaves of nested lists, tuples and dicts."""
+    found: list[Any] = []
+    mapped(value, found.append)
+    return found
+
+
+def placed(t: torch.Tensor, device: str) -> torch.Tensor:
+    """A copy on ``device`` with the same strides, overlapping ones too, and the same requires_grad."""
+    with torch.no_grad():
+        source = t.detach().resolve_conj().resolve_neg()
+        if source.layout is not torch.strided or source.is_contiguous():
+            copy = source.clone().to(device)
+        elif torch._prims_common.is_non_overlapping_and_dense(source):
+            copy = source.clone(memory_format=torch.preserve_format).to(device)
+        else:
+            steps = zip(source.shape, source.stride(), strict=True)
+            extent = 1 + sum((size - 1) * stride for size, stride in steps) if source.numel() else 0
+            memory = source.as_strided((extent,), (1,), source.storage_offset()).clone().to(device)
+            copy = memory.as_strided(source.shape, source.stride())
+    return copy.requires_grad_(t.requires_grad)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Positional and named arguments, on the CPU; each run takes a copy."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    @staticmethod
+    def of(sample: Any) -> "Arguments":
+        """Those of a SampleInput."""
+        return Arguments((sample.input, *sample.args), dict(sample.kwargs))
+
+    def _map(self, leaf: Callable[[Any], Any]) -> "Arguments":
+        return Arguments(mapped(self.args, leaf), mapped(self.kwargs, leaf))
+
+    def on(self, device: str) -> "Arguments":
+        """A copy whose tensors stand on ``device``; where an argument names the CPU, it names the device."""
+
+        def move(v: Any) -> Any:
+            if isinstance(v, torch.Tensor):
+                return placed(v, device)
+            return torch.device(device) if isinstance(v, torch.device) and v.type == "cpu" else v
+
+        moved = self._map(move)
+        named = {k: device if k == "device" and v == "cpu" else v for k, v in moved.kwargs.items()}
+        return Arguments(moved.args, named)
+
+    def widened(self, dtype: torch.dtype) -> "Arguments":
+        """With float64 for ``dtype``, in tensors and as an argument."""
+
+        def widen(v: Any) -> Any:
+            if isinstance(v, torch.Tensor) and v.dtype == dtype:
+                return v.detach().double().requires_grad_(v.requires_grad)
+            return torch.float64 if isinstance(v, torch.dtype) and v == dtype else v
+
+        return self._map(widen)
+
+    def tensors(self) -> list[torch.Tensor]:
+        return [t for t in leaves((self.args, self.kwargs)) if isinstance(t, torch.Tensor)]
+
+    def wanting_gradients(self) -> list[torch.Tensor]:
+        return [t for t in self.tensors() if t.requires_grad]
+
+    def __str__(self) -> str:
+        def text(v: Any) -> str:
+            if isinstance(v, torch.Tensor):
+                strides = "" if v.is_contiguous() else f" strides {list(v.stride())}"
+                return f"{str(v.dtype)[6:]}{list(v.shape)}{strides}"
+            return f"{v}" if isinstance(v, torch.dtype) else repr(v)
+
+        shown = [str(mapped(a, text)) for a in self.args]
+        named = [f"{k}={mapped(v, text)}" for k, v in self.kwargs.items()]
+        return ", ".join(shown + named).replace("'", "")[:300]
