@@ -6,6 +6,10 @@ from typing import Any
 
 import torch
 
+WIDE = {torch.complex64: torch.complex128} | dict.fromkeys(
+    (torch.float32, torch.float16, torch.bfloat16), torch.float64
+)
+
 
 def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
     """``value`` with each leaf of its lists, tuples, dicts and slices replaced."""
@@ -69,13 +73,13 @@ class Arguments:
         named = {k: device if k == "device" and v == "cpu" else v for k, v in moved.kwargs.items()}
         return Arguments(moved.args, named)
 
-    def widened(self, dtype: torch.dtype) -> "Arguments":
-        """With float64 for ``dtype``, in tensors and as an argument."""
+    def widened(self) -> "Arguments":
+        """With float64 for narrower floats, and complex128 for complex64, in tensors and as an argument."""
 
         def widen(v: Any) -> Any:
-            if isinstance(v, torch.Tensor) and v.dtype == dtype:
-                return v.detach().double().requires_grad_(v.requires_grad)
-            return torch.float64 if isinstance(v, torch.dtype) and v == dtype else v
+            if isinstance(v, torch.Tensor):
+                return v.detach().to(WIDE.get(v.dtype, v.dtype)).requires_grad_(v.requires_grad)
+            return WIDE.get(v, v) if isinstance(v, torch.dtype) else v
 
         return self._map(widen)
 

@@ -32,7 +32,7 @@ class Examination:
         self.op, self.mode, self.progress = op, mode, progress
         self.dtype = selection.DTYPES[dtype]
         self.gradients = self.dtype in op.supported_backward_dtypes("cpu")
-        self.worth = Worth(self.dtype, Tolerance.of(op, self.dtype), not selection.undefined_contents(name))
+        self.worth = Worth(Tolerance.of(op, self.dtype), not selection.undefined_contents(name))
         self.verdict = Verdict(name, dtype)
 
     def run(self, count: int) -> Verdict:

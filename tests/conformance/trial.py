@@ -24,7 +24,6 @@ Process = Callable[[Any], Any]
 class Worth:
     """What the results of a call are worth comparing for, beside shape, dtype and strides."""
 
-    dtype: torch.dtype
     tolerance: Tolerance
     contents: bool = True  # not where nobody wrote them
     strides: bool = True  # not of gradients, which PyTorch accumulates in the strides of the parameter
@@ -88,8 +87,7 @@ def trial(run: Run, arguments: Arguments, worth: Worth, mode: str, notes: Stage)
 def _difference(got: Outputs, want: Outputs, run: Run, arguments: Arguments, worth: Worth) -> str | None:
     def exact() -> Any:
         try:
-            wide = arguments.widened(worth.dtype)
-            return randomness.seeded(lambda: call(run, wide, "cpu", worth), 0).unique
+            return randomness.seeded(lambda: call(run, arguments.widened(), "cpu", worth), 0).unique
         except Exception:
             return None  # no float64 form: no excuse either
 
