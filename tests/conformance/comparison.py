@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch.testing import assert_close
+from torch.testing._comparison import default_tolerances
 
 from .arguments import WIDE, leaves, mapped
 
@@ -46,15 +47,13 @@ class Tolerance:
         """The widest that PyTorch's own tests allow the operator when they compare devices or overloads."""
         from torch.testing._internal.common_device_type import toleranceOverride
 
-        found = Tolerance()
-        for info in op.decorators:
-            if getattr(info, "cls_name", None) not in (None, "TestCommon"):
-                continue
-            for decorator in getattr(info, "decorators", [info]):
-                allowed = decorator.d.get(dtype) if isinstance(decorator, toleranceOverride) else None
-                if allowed is not None and (found.rtol is None or allowed.rtol > found.rtol):
-                    found = Tolerance(allowed.rtol, allowed.atol)
-        return found
+        infos = [info for info in op.decorators if getattr(info, "cls_name", None) in (None, "TestCommon")]
+        decorators = [d for info in infos for d in getattr(info, "decorators", [info])]
+        overrides = [d.d[dtype] for d in decorators if isinstance(d, toleranceOverride) and dtype in d.d]
+        if not overrides:
+            return Tolerance()
+        rtol, atol = default_tolerances(dtype)
+        return Tolerance(max([rtol, *(o.rtol for o in overrides)]), max([atol, *(o.atol for o in overrides)]))
 
 
 def off_device(got: Any) -> str | None:

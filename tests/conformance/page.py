@@ -39,7 +39,9 @@ A pair is what the worst of its calls is. Values are compared with the tolerance
 the one that PyTorch's own tests allow the operator. A result in float16 or bfloat16 is also right if it is as near to
 the result in float64 as the CPU's is, times two. Where an operator draws random numbers, the distributions are
 compared, coarsely; where it returns memory that nobody wrote, only shape, dtype and strides. Eigenvectors and the like
-are compared as PyTorch's tests do, up to what is not unique in them. Not swept: {left_out}.
+are compared as PyTorch's tests do, up to what is not unique in them. Not swept:
+
+{left_out}
 
 `tests/conformance/ledger.json` lists what is expected not to be native; `--check` fails where a result is worse than
 that, or better.
@@ -50,7 +52,7 @@ def _percent(good: int, of: int) -> str:
     return f"{100 * good / of:.1f} %" if of else "-"
 
 
-def _totals(verdicts: list[Verdict]) -> list[str]:
+def _totals(verdicts: list[Verdict], wanted: dict[str, tuple[int, int | None]]) -> list[str]:
     lines = [
         "| dtype | pairs | right and on the device | target | with gradients | target | " + " | ".join(CLASSES) + " |",
         "|---|" + "---:|" * (5 + len(CLASSES)),
@@ -61,22 +63,28 @@ def _totals(verdicts: list[Verdict]) -> list[str]:
             continue
         forward = sum(v.forward in GOOD for v in mine)
         whole = sum(v.outcome in GOOD for v in mine)
-        targets = [f"{t} %" if t else "" for t in TARGETS.get(dtype, (None, None))]
+        targets = [f"{t} %" if t else "" for t in wanted.get(dtype, (None, None))]
         counts = Counter(v.outcome for v in mine)
         row = [dtype, len(mine), _percent(forward, len(mine)), targets[0], _percent(whole, len(mine)), targets[1]]
         lines.append("| " + " | ".join(map(str, row + [counts[c] for c in CLASSES])) + " |")
     return lines
 
 
-def _refusals(verdicts: list[Verdict]) -> str:
-    cases = [v.errors for v in verdicts if v.errors is not None and v.errors.cases]
-    total = sum(e.cases for e in cases)
-    alike, worded = sum(e.same_type for e in cases), sum(e.same_words for e in cases)
-    return (
-        f"PyTorch also lists calls that must be refused: {total:,} for {len(cases)} operators. The device raises the\n"
-        f"same exception in {alike:,} ({_percent(alike, total)}), in the same words in {worded:,} "
-        f"({_percent(worded, total)})."
-    )
+def _refusals(verdicts: list[Verdict]) -> list[str]:
+    cases = {v.op: v.errors for v in verdicts if v.errors is not None and v.errors.cases}
+    total = sum(e.cases for e in cases.values())
+    alike, worded = (sum(getattr(e, how) for e in cases.values()) for how in ("same_type", "same_words"))
+    lines = [
+        f"PyTorch also lists calls that must be refused: {total:,} for {len(cases)} operators. The device raises",
+        f"the same exception in {alike:,} ({_percent(alike, total)}), in the same words in {worded:,}",
+        f"({_percent(worded, total)}). Those that differ:\n",
+        "| operator | calls | same exception | same words |",
+        "|---|---:|---:|---:|",
+    ]
+    for op, e in sorted(cases.items()):
+        if e.same_words < e.cases:
+            lines.append(f"| {op} | {e.cases} | {e.same_type} | {e.same_words} |")
+    return lines
 
 
 def _cell(text: str) -> str:
@@ -85,15 +93,14 @@ def _cell(text: str) -> str:
 
 def _table(verdicts: list[Verdict]) -> list[str]:
     """A line for each operator, class and reason, with the dtypes that share them."""
-    refusals = {v.op: f"{v.errors.same_type}/{v.errors.cases}" for v in verdicts if v.errors and v.errors.cases}
     rows: dict[tuple[str, str], list[Verdict]] = {}
     for v in verdicts:
         if v.outcome not in GOOD:
             rows.setdefault((v.op, v.outcome), []).append(v)
-    lines = ["| operator | class | dtypes | first failure | refusals alike |", "|---|---|---|---|---:|"]
+    lines = ["| operator | class | dtypes | first failure |", "|---|---|---|---|"]
     for (op, outcome), same in sorted(rows.items()):
         dtypes = ", ".join(v.dtype for v in same)
-        lines.append(f"| {op} | {outcome} | {dtypes} | {_cell(same[0].reason)} | {refusals.get(op, '')} |")
+        lines.append(f"| {op} | {outcome} | {dtypes} | {_cell(same[0].reason)} |")
     return lines
 
 
@@ -103,7 +110,7 @@ def render(verdicts: list[Verdict], *, mode: str, samples: int) -> str:
     verdicts = sorted(verdicts, key=lambda v: (order[v.dtype], v.op))
     main = [v for v in verdicts if not selection.factorisation(v.op)]
     matrix = [v for v in verdicts if selection.factorisation(v.op)]
-    left_out = "; ".join(f"{why} ({', '.join(names)})" for why, names in selection.LEFT_OUT.items())
+    left_out = "\n".join(f"- {why}: {', '.join(names)}" for why, names in selection.LEFT_OUT.items())
     how = HOW.format(
         torch=torch.__version__.split("+")[0],
         mode=mode,
@@ -115,14 +122,15 @@ def render(verdicts: list[Verdict], *, mode: str, samples: int) -> str:
     parts = [
         "# Conformance with PyTorch's operator database\n",
         f"{len({v.op for v in main})} operators:\n",
-        *_totals(main),
+        *_totals(main, TARGETS),
         f"\nMatrix factorisations and what stands on them, {len({v.op for v in matrix})} operators:\n",
-        *_totals(matrix),
-        "\n" + _refusals(verdicts),
+        *_totals(matrix, {}),
         "\n## What is not native\n",
         *_table(main),
         "\n### Matrix factorisations\n",
         *_table(matrix),
+        "\n## Calls that are refused\n",
+        *_refusals(verdicts),
         "\n" + how.rstrip(),
     ]
     return "\n".join(parts) + "\n"
