@@ -37,12 +37,12 @@ class Worker:
         self.ready = False
         self.pair: Pair | None = None
         self.stage = "starting"
-        self.since = time.monotonic()
+        self.waited = 0.0
         self.done = 0
         self._read = 0
 
     def give(self, pair: Pair) -> None:
-        self.pair, self.stage, self.since = pair, "", time.monotonic()
+        self.pair, self.stage, self.waited = pair, "", 0.0
         self._read = Path(self.log).stat().st_size
         self.pipe.send(pair)
 
@@ -70,8 +70,12 @@ def sweep(pairs: list[Pair], *, workers: int, samples: int, mode: str, timeout: 
     running = [Worker(samples, mode) for _ in range(min(workers, len(pairs)))]
     try:
         while running:
+            start = time.monotonic()
             connection.wait([w.pipe for w in running], timeout=1)
+            # No more than a tick: where the whole sweep was stopped for a while, that is nobody's fault.
+            waited = min(time.monotonic() - start, 1.0)
             for w in list(running):
+                w.waited += waited
                 verdict, over = _listen(w, timeout)
                 if verdict is not None:
                     yield verdict
@@ -111,10 +115,9 @@ def _listen(w: Worker, timeout: float) -> tuple[Verdict | None, bool]:
                 return verdict, False
     except (EOFError, ConnectionResetError):
         return _ended(w), True
-    waited = time.monotonic() - w.since
-    if w.pair is not None and waited > timeout:
+    if w.pair is not None and w.waited > timeout:
         return _verdict(w, "hang", f"no answer in {timeout:.0f} s"), True
-    if not w.ready and waited > START_SECONDS:
+    if not w.ready and w.waited > START_SECONDS:
         raise Broken(f"a worker did not start in {START_SECONDS} s: {w.last_words()}")
     return None, False
 
@@ -130,5 +133,5 @@ def _ended(w: Worker) -> Verdict:
 
 def _verdict(w: Worker, ended: str, reason: str) -> Verdict:
     assert w.pair is not None
-    record: dict[str, Any] = {"seconds": round(time.monotonic() - w.since, 2), "ended": ended}
+    record: dict[str, Any] = {"seconds": round(w.waited, 2), "ended": ended}
     return Verdict(*w.pair, **record, reason_ended=f"{reason}, at {w.stage or 'its start'}")
