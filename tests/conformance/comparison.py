@@ -1,5 +1,6 @@
 """When a result of the device is that of the CPU."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -134,9 +135,17 @@ def _value_difference(got: torch.Tensor, want: torch.Tensor, tolerance: Toleranc
     try:
         assert_close(got, want, rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True)
     except AssertionError as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return "values: " + "; ".join(line for line in lines if not line.startswith("Tensor-likes"))[:240]
+        return f"values: {_brief(str(error))}"
     return None
+
+
+def _brief(text: str) -> str:
+    """A complaint of assert_close in one line."""
+    lines = [line.strip(" .") for line in text.splitlines() if line.strip() and "are not close" not in line]
+    text = re.sub(r" at index \([^)]*\)|(?<=\()up to | allowed(?=\))", "", "; ".join(lines))
+    for theirs, ours in (("Greatest ", ""), (" difference:", ""), ("Mismatched elements:", "differ in")):
+        text = text.replace(theirs, ours)
+    return re.sub(r"\d+\.\d{4,}(e[-+]?\d+)?", lambda number: f"{float(number[0]):.3g}", text)
 
 
 def as_near(got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor) -> bool:
