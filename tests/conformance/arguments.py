@@ -52,14 +52,16 @@ class Arguments:
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    on_host: tuple[int, ...] = ()  # positions of those that are on the CPU whatever the device
 
     @staticmethod
-    def of(sample: Any) -> "Arguments":
+    def of(sample: Any, on_host: tuple[int, ...] = ()) -> "Arguments":
         """Those of a SampleInput."""
-        return Arguments((sample.input, *sample.args), dict(sample.kwargs))
+        return Arguments((sample.input, *sample.args), dict(sample.kwargs), on_host)
 
     def _map(self, leaf: Callable[[Any], Any]) -> "Arguments":
-        return Arguments(mapped(self.args, leaf), mapped(self.kwargs, leaf))
+        args = tuple(a if i in self.on_host else mapped(a, leaf) for i, a in enumerate(self.args))
+        return Arguments(args, mapped(self.kwargs, leaf), self.on_host)
 
     def on(self, device: str) -> "Arguments":
         """A copy whose tensors stand on ``device``; where an argument names the CPU, it names the device."""
@@ -67,11 +69,9 @@ class Arguments:
         def move(v: Any) -> Any:
             if isinstance(v, torch.Tensor):
                 return placed(v, device)
-            return torch.device(device) if isinstance(v, torch.device) and v.type == "cpu" else v
+            return type(v)(device) if isinstance(v, (str, torch.device)) and str(v) == "cpu" else v
 
-        moved = self._map(move)
-        named = {k: device if k == "device" and v == "cpu" else v for k, v in moved.kwargs.items()}
-        return Arguments(moved.args, named)
+        return self._map(move)
 
     def widened(self) -> "Arguments":
         """With float64 for narrower floats, and complex128 for complex64, in tensors and as an argument."""

@@ -55,11 +55,13 @@ class Examination:
         return self.verdict
 
     def _sample(self, sample: Any, worth: Worth, i: int) -> None:
-        arguments = Arguments.of(sample)
+        arguments = Arguments.of(sample, selection.ON_HOST.get(self.verdict.op, ()))
 
         def stage(name: str, run: Run, worth: Worth = worth) -> Outputs | None:
             self.progress(f"sample {i}, {name}: {arguments}")
-            return trial(run, arguments, worth, self.mode, self.verdict.stages.setdefault(name, Stage()))
+            notes = self.verdict.stages.setdefault(name, Stage())
+            exact = None if name == "gradient" else self._forward
+            return trial(run, arguments, worth, self.mode, notes, exact)
 
         if (want := stage("forward", self._forward)) is None:
             return

@@ -38,6 +38,9 @@ FACTORISATIONS = re.compile(
     r"|linalg_(cond|det|householder_product|matrix_norm|norm|norm_subgradients_at_zero|qr)"
 )
 
+# Positions of arguments that PyTorch wants on the CPU, whatever the device.
+ON_HOST = {"tensor_split": (1,)}
+
 
 def undefined_contents(name: str) -> bool:
     return UNDEFINED_CONTENTS.fullmatch(name) is not None

@@ -56,8 +56,13 @@ def attempt(run: Callable[[], Outputs]) -> Outputs | Exception:
         return error
 
 
-def trial(run: Run, arguments: Arguments, worth: Worth, mode: str, notes: Stage) -> Outputs | None:
-    """Notes how the call fares; returns the CPU's results, or None where there is nothing to compare with."""
+def trial(
+    run: Run, arguments: Arguments, worth: Worth, mode: str, notes: Stage, exact: Run | None = None
+) -> Outputs | None:
+    """Notes how the call fares; returns the CPU's results, or None where there is nothing to compare with.
+
+    ``exact``, of wider arguments, gives the results before they are rounded; ``run`` does if it writes to no target.
+    """
 
     def cpu() -> Outputs:
         return call(run, arguments, "cpu", worth)
@@ -76,7 +81,7 @@ def trial(run: Run, arguments: Arguments, worth: Worth, mode: str, notes: Stage)
         outcome, reason = "error", told(got)
     elif isinstance(want, Exception):
         outcome, reason = "error", f"no error, but the CPU raises {told(want)}"
-    elif text := _difference(got, want, run, arguments, worth):
+    elif text := _difference(got, want, exact or run, arguments, worth):
         outcome, reason = "wrong", text
     elif worth.draws and (text := randomness.distributions_differ(lambda: device().returned, lambda: cpu().returned)):
         outcome, reason = "wrong", text
