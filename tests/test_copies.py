@@ -227,7 +227,8 @@ def test_deepcopy_and_identity_of_storage():
     view = x[2:4]
     assert x.data_ptr() != 0 and view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
     assert view.data_ptr() == x.data_ptr() + 8
-    assert len({torch.ones(3).tpu().untyped_storage().data_ptr() for _ in range(20)}) == 20
+    alive = [torch.ones(3).tpu() for _ in range(20)]
+    assert len({t.untyped_storage().data_ptr() for t in alive}) == 20
     a, b = copy.deepcopy([x, view])
     b.fill_(9)
     assert a.tolist() == [0, 1, 9, 9, 4, 5] and x.tolist() == [0, 1, 2, 3, 4, 5]
