@@ -141,7 +141,9 @@ def _value_difference(got: torch.Tensor, want: torch.Tensor, tolerance: Toleranc
 
 def _brief(text: str) -> str:
     """A complaint of assert_close in one line."""
-    lines = [line.strip(" .") for line in text.splitlines() if line.strip() and "are not close" not in line]
+    lines = [
+        line.strip(" .") for line in text.splitlines() if line.strip() and not re.search("are not (close|equal)", line)
+    ]
     text = re.sub(r" at index \([^)]*\)|(?<=\()up to | allowed(?=\))", "", "; ".join(lines))
     for theirs, ours in (("Greatest ", ""), (" difference:", ""), ("Mismatched elements:", "differ in")):
         text = text.replace(theirs, ours)
