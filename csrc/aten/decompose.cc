@@ -138,6 +138,7 @@ bool run_decomposed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const uint64_t hash = frame.hash();
   if (const Plan* plan = known_op.overload.plans.find(hash, frame)) {
     run_plan(*plan, frame, stack, n);
+    runtime::counters().decompositions.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
   auto plan = std::make_unique<Plan>();
@@ -152,6 +153,7 @@ bool run_decomposed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (!decompose(op, &inner)) return false;
     replayable = recorder.finish(inner);
   }
+  runtime::counters().decompositions.fetch_add(1, std::memory_order_relaxed);
   torch::jit::drop(*stack, n);
   stack->insert(stack->end(), inner.begin(), inner.end());
   if (replayable) known_op.overload.plans.insert(hash, std::move(plan));

@@ -24,6 +24,7 @@ py::dict compile_stats() {
   d["ops_recorded"] = c.ops_recorded.load();
   d["materializations"] = c.materializations.load();
   d["cpu_fallbacks"] = c.cpu_fallbacks.load();
+  d["decompositions"] = c.decompositions.load();
   d["plans"] = c.plans.load();
   d["compile_ns"] = c.compile_ns.load();
   d["peak_bytes"] = m.peak;
