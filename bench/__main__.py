@@ -131,8 +131,8 @@ def main() -> int:
     print(f"\n{text}\n\n{about}")
     if args.page:
         intro = (
-            "`make bench` measures the device beside its peers, all on one core, in turn. A ratio below 1 means that the "
-            f"device takes less. Medians of {args.rounds} rounds, with their range."
+            "`make bench` measures the device beside its peers, all on one core, in turn. A ratio below 1 means that "
+            f"the device takes less. Medians of {args.rounds} rounds, with their range."
         )
         args.page.write_text(f"# Benchmarks\n\n{intro}\n\n{text}\n\n{about}\n")
     return 0
