@@ -119,9 +119,10 @@ void run_once(const Overload& overload, torch::jit::Stack* stack, bool* again) {
     runtime::counters().plans.fetch_add(1, std::memory_order_relaxed);
   }
   if (!plan->resizes.empty()) {
-    for (const auto& [tensor, sizes] : plan->resizes) {
-      at::native::resize_output(
-          at::Tensor(c10::intrusive_ptr<at::TensorImpl>::reclaim_copy(frame.tensors[tensor].impl)), sizes);
+    for (const Resize& it : plan->resizes) {
+      const at::Tensor out(c10::intrusive_ptr<at::TensorImpl>::reclaim_copy(frame.tensors[it.tensor].impl));
+      at::native::resize_output(out, it.sizes);
+      out.unsafeGetTensorImpl()->set_sizes_and_strides(it.sizes, it.strides);
     }
     *again = true;
     return;

@@ -45,6 +45,12 @@ struct Effect {
 
 struct StandAlone;  // stand_alone.h
 
+// An out= tensor of another size than the result.
+struct Resize {
+  uint32_t tensor;
+  std::vector<int64_t> sizes, strides;
+};
+
 struct Plan {
   std::vector<uint64_t> words;
   std::vector<Step> steps;
@@ -55,7 +61,7 @@ struct Plan {
   std::vector<int32_t> returns;  // per return of the schema: -1 single, else length of a list
   std::vector<Effect> effects;
   std::vector<uint32_t> escaping;  // results that outlive the call, without repeats; set by PlanTable::insert
-  std::vector<std::pair<uint32_t, std::vector<int64_t>>> resizes;  // out= tensors: resize, then read the frame again
+  std::vector<Resize> resizes;     // not empty: do only this, then read the frame again
   bool random = false;
   uint64_t random_count = 0;  // how far the generator moves
   int32_t check = -1;         // result that Debug mode looks at

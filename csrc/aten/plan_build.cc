@@ -152,7 +152,7 @@ class PlanBuilder {
       for (size_t k = 0; k < ours.size(); ++k) {
         if (ours[k].device().type() != at::kPrivateUse1) continue;
         if (overload_.writes(i, arguments_) && ours[k].sizes() != theirs[k].sizes()) {
-          plan_->resizes.emplace_back(tensor, theirs[k].sizes().vec());
+          plan_->resizes.push_back({tensor, theirs[k].sizes().vec(), theirs[k].strides().vec()});
         }
         ++tensor;
       }

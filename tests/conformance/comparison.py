@@ -11,8 +11,6 @@ from torch.testing._comparison import default_tolerances
 
 from .arguments import WIDE, leaves, mapped
 
-NARROW = (torch.float16, torch.bfloat16)
-
 
 @dataclass(frozen=True)
 class Result:
@@ -77,8 +75,8 @@ def difference(
 ) -> str | None:
     """What tells ``got`` from ``want`` first, as "kind: what"; ``None`` where they agree.
 
-    Both are what ``taken`` returns. ``exact`` computes the same in float64: a narrow float that misses ``want`` is
-    right all the same if it is as near to that; where a wider one is, the difference says so.
+    Both are what ``taken`` returns. ``exact`` computes the same in float64: a float that misses ``want`` is right all
+    the same if it is as near to that.
     """
     mine, theirs = leaves(got), leaves(want)
     if len(mine) != len(theirs):
@@ -97,9 +95,7 @@ def difference(
         if w.value.dtype in WIDE:
             wide = leaves(exact()) if wide is None else wide
             if len(wide) == len(mine) and isinstance(wide[i], Result) and as_near(g.value, w.value, wide[i].value):
-                if w.value.dtype in NARROW:
-                    continue
-                text = text.replace("values:", "rounding: no farther from float64 than the CPU;")
+                continue
         return text + where
     return None
 
