@@ -11,7 +11,9 @@ SECOND = $(addprefix tests/,test_models.py test_views.py test_copies.py test_mod
   test_robust.py test_repeats.py ops/test_pointwise.py ops/test_reduction.py ops/test_convolution.py ops/test_random.py)
 SOURCES = $(wildcard csrc/*.cc csrc/*/*.cc csrc/*/*.h)
 
-.PHONY: help setup configure build test test-cpp test-py conformance demo bench lint format clean
+N ?= 300
+
+.PHONY: fuzz help setup configure build test test-cpp test-py conformance demo bench lint format clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -46,6 +48,9 @@ test-py: build  ## the Python tests, then a part of them on the second CPU plugi
 
 conformance: build  ## PyTorch's operator database on the device and on the CPU
 	@python -m tests.conformance $(ARGS)
+
+fuzz: build  ## random programs on the CPU and the device: make fuzz N=1000 (ARGS="--help" tells more)
+	@python -m tests.fuzz $(N) $(ARGS)
 
 demo: | .venv  ## show it at work
 	@python -m torch_tpu.demo $(ARGS)

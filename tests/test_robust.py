@@ -101,6 +101,7 @@ def test_failing_compile_names_op_and_line(monkeypatch, eager):
         rf"aten::sub\S* recorded at \S*test_robust\.py:{line} does not compile: TORCH_TPU_FAIL_COMPILE", text
     ), text
     assert (x * 2).tolist() == [2.0 * i for i in range(size)], "going on works"
+    assert (((x + 1) - x) * 2).tolist() == [2.0] * size, "the program that failed is tried again"
 
 
 def test_failed_values_tell_why_each_time(monkeypatch):

@@ -42,12 +42,17 @@ at::Tensor first(const at::Tensor& all, int64_t count) {
   return kept.narrow(0, 0, count);
 }
 
+at::Tensor column_major(const at::Tensor& x) {
+  const at::Tensor to = empty({x.numel()}, x.scalar_type(), std::nullopt).as_strided(x.sizes(), {1, x.size(0)});
+  return to.copy_(x);
+}
+
 // As on other devices, the coordinates of one dimension lie next to each other.
 at::Tensor nonzero(const at::Tensor& self) {
-  if (self.numel() == 0) return empty({self.dim(), 0}, at::kLong, std::nullopt).t();
+  if (self.numel() == 0) return column_major(empty({0, self.dim()}, at::kLong, std::nullopt));
   const auto found = compute("nonzero", &ops::emit_nonzero, {self},
                              {type_of(at::kLong, {}), type_of(at::kLong, {self.numel(), self.dim()})});
-  return first(found[1], found[0].item<int64_t>()).t().contiguous().t();
+  return column_major(first(found[1], found[0].item<int64_t>()));
 }
 
 // The slices of x at the set places of a mask over its leading dims.

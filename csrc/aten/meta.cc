@@ -1,4 +1,7 @@
 #include "aten/meta.h"
+
+#include <exception>
+
 #include "aten/native_checks.h"
 
 namespace tpu::aten {
@@ -80,10 +83,22 @@ MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> ar
   torch::jit::Stack stack = result.arguments;
   const at::AutoDispatchBelowADInplaceOrView guard;
   check_natively(op, stack);
-  if (op.hasKernelForDispatchKey(kStructured)) {
-    op.callBoxedForDispatchKey(kStructured, stack);
+  const auto from_python = [&] { op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack); };
+  if (!op.hasKernelForDispatchKey(kStructured)) {
+    from_python();
   } else {
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+    try {
+      op.callBoxedForDispatchKey(kStructured, stack);
+    } catch (...) {
+      // After the C++ function it runs one in Python, of the out= overload, and some of those refuse what is right.
+      const std::exception_ptr first = std::current_exception();
+      stack = result.arguments;
+      try {
+        from_python();
+      } catch (...) {
+        std::rethrow_exception(first);
+      }
+    }
   }
   result.returns = std::move(stack);
   return result;

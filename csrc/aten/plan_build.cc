@@ -2,6 +2,7 @@
 // how operands are read and results written.
 
 #include <ATen/native/TypeProperties.h>
+#include <c10/util/strides.h>
 
 #include <unordered_map>
 
@@ -235,7 +236,8 @@ class PlanBuilder {
     out.dtype = meta.scalar_type();
     out.sizes = meta.sizes().vec();
     out.strides = meta.strides().vec();
-    out.contiguous = meta.is_contiguous();
+    // By the strides themselves: those of dimensions of size 0 and 1 are seen by users too.
+    out.contiguous = meta.strides().equals(c10::contiguous_strides(meta.sizes()));
     out.bytes = at::detail::computeStorageNbytes(meta.sizes(), meta.strides(), c10::elementSize(out.dtype));
     const DType dtype = to_dtype(out.dtype);
     out.type =

@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <unordered_map>
@@ -85,6 +86,12 @@ class Words {
 
 std::string build(Program& program) {
   const Recording& recording = program.recording;
+  program.inputs.clear();
+  program.donates.clear();
+  program.scalars.clear();
+  program.word_offset.clear();
+  program.output_types.clear();
+  program.output_bytes = 0;
   const std::vector<bool> need = needed(recording, program.live);
   std::vector<bool> input_used(recording.inputs.size()), scalar_used(recording.scalars.size());
   for (size_t i = 0; i < recording.nodes.size(); ++i) {
@@ -158,8 +165,8 @@ namespace {
 
 struct Entry {
   Program program;
-  std::once_flag once;
-  Status status;
+  std::atomic<bool> ready{false};
+  std::mutex compiling;
 };
 
 struct Table {
@@ -286,8 +293,12 @@ Result<const Program*> program_for(Device& device, const Key& key, const Recordi
                                    std::span<const Line> lines) {
   bool found = false;
   Entry& entry = find_or_add(key, recording, live, given, &found);
-  std::call_once(entry.once, [&] { entry.status = compile(device, entry.program, lines); });
-  if (!entry.status.ok()) return entry.status;
+  if (!entry.ready.load(std::memory_order_acquire)) {
+    // One thread compiles; after a failure the next one tries again.
+    const std::lock_guard lock(entry.compiling);
+    if (!entry.ready.load(std::memory_order_relaxed)) TPU_RETURN_IF_ERROR(compile(device, entry.program, lines));
+    entry.ready.store(true, std::memory_order_release);
+  }
   if (found) counters().memory_hits.fetch_add(1, std::memory_order_relaxed);
   return &entry.program;
 }

@@ -38,8 +38,8 @@ std::string build(Program& program);
 // Which nodes are needed for `live`.
 std::vector<bool> needed(const Recording& recording, std::span<const uint32_t> live);
 
-// The memory tier: finds the program of a recording, or builds and compiles it (once, though several threads ask).
-// Programs live until the process ends.
+// The memory tier: finds the program of a recording, or builds and compiles it (once, though several threads ask; after
+// a failure the next call tries again). Programs live until the process ends.
 Result<const Program*> program_for(Device& device, const Key& key, const Recording& recording,
                                    std::span<const uint32_t> live, std::span<const uint32_t> given,
                                    std::span<const Line> lines);
