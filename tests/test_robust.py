@@ -87,7 +87,7 @@ def test_an_exception_in_backward(mode):
 @pytest.mark.parametrize("eager", ["strict", "debug", "defer"])
 def test_failing_compile_names_op_and_line(monkeypatch, eager):
     torch_tpu.eager_mode(eager)
-    size = {"strict": 11, "debug": 12, "defer": 13}[eager]  # shapes that no other test has compiled
+    size = {"strict": 1213, "debug": 1217, "defer": 1223}[eager]  # sizes that no other test compiles for
     x = torch.arange(float(size)).tpu()
     monkeypatch.setenv("TORCH_TPU_FAIL_COMPILE", "sub")
     with pytest.raises(RuntimeError) as caught:
