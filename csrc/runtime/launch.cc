@@ -52,7 +52,7 @@ Status launch(Device& device, const Program& program, std::span<const Parameter>
   }
   TPU_RETURN_IF_ERROR(memory().reserve(program.name, std::max<int64_t>(0, program.output_bytes - given_bytes),
                                        program.temporary_bytes));
-  Room<pjrt::Buffer, 16> made(outputs.size());
+  Room<pjrt::Buffer, 4> made(outputs.size());
   TPU_RETURN_IF_ERROR(
       program.executable->execute({arguments.data(), n + (words.empty() ? 0 : 1)}, {keep.data(), kept}, made.data()));
   counters().executions.fetch_add(1, std::memory_order_relaxed);

@@ -42,6 +42,7 @@ Value::~Value() {
 void MemoryAccount::set_limit(int64_t bytes) {
   const std::lock_guard lock(mutex_);
   figures_.limit = bytes;
+  limited_.store(bytes != 0, std::memory_order_relaxed);
 }
 
 MemoryFigures MemoryAccount::figures() const {
@@ -86,6 +87,7 @@ void MemoryAccount::remove(Value& value) {
 }
 
 Status MemoryAccount::reserve(std::string_view who, int64_t outputs, int64_t temporaries) {
+  if (temporaries == 0 && !limited_.load(std::memory_order_relaxed)) return {};  // add() notes the peak
   MemoryFigures now;
   {
     const std::lock_guard lock(mutex_);

@@ -2,6 +2,7 @@
 // peak also what a running program adds.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -43,6 +44,7 @@ class MemoryAccount {
   void remove(Value& value);
 
   mutable std::mutex mutex_;
+  std::atomic<bool> limited_{false};  // figures_.limit != 0
   Value* newest_ = nullptr;
   MemoryFigures figures_;
 };
