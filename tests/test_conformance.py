@@ -23,6 +23,14 @@ def test_a_part_is_as_the_ledger_says() -> None:
     assert ledger.surprises(verdicts, ledger.load()) == []
 
 
+def test_a_part_of_the_other_databases_is_as_the_ledger_says() -> None:
+    bases = [base for base in selection.DATABASES if base != "op"]
+    pairs = selection.pairs(dtypes=["float32"], part="4/14", databases=bases)
+    verdicts = list(pool.sweep(pairs, workers=1, samples=4, mode="defer", timeout=120))
+    assert {selection.database_of(v.op) for v in verdicts} == set(bases)
+    assert ledger.surprises(verdicts, ledger.load()) == []
+
+
 def test_faults_are_seen_and_survived(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FAULT, "cos=wrong,neg=crash,sin=hang")
     pairs = [(op, "float32") for op in ("abs", "cos", "neg", "sign", "sin", "sqrt")]

@@ -15,6 +15,9 @@ from .verdict import CLASSES, GOOD, Verdict
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
     parser.add_argument("--ops", default="", metavar="REGEX", help="operators whose name has a match; default all")
+    parser.add_argument(
+        "--databases", nargs="+", choices=selection.DATABASES, default=list(selection.DATABASES), help="default all"
+    )
     parser.add_argument("--dtypes", nargs="+", choices=selection.DTYPES, metavar="DTYPE", help="default all")
     parser.add_argument("--part", default="1/1", metavar="I/N", help="the I-th of N parts of the operators")
     parser.add_argument("--samples", type=int, default=8, help="at most so many of an operator's samples (default 8)")
@@ -38,7 +41,7 @@ def read(paths: list[Path]) -> list[Verdict]:
 
 
 def run(options: argparse.Namespace) -> list[Verdict]:
-    pairs = selection.pairs(options.ops, options.dtypes, options.part)
+    pairs = selection.pairs(options.ops, options.dtypes, options.part, options.databases)
     kept = read([options.json]) if options.resume and options.json else []
     known = {(v.op, v.dtype) for v in kept}
     pairs = [pair for pair in pairs if pair not in known]

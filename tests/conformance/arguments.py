@@ -36,7 +36,7 @@ def placed(t: torch.Tensor, device: str) -> torch.Tensor:
         source = t.detach().resolve_conj().resolve_neg()
         if source.layout is not torch.strided or source.is_contiguous():
             copy = source.clone().to(device)
-        elif torch._prims_common.is_non_overlapping_and_dense(source):
+        elif torch.ops.aten.is_non_overlapping_and_dense(source):
             copy = source.clone(memory_format=torch.preserve_format).to(device)
         else:
             steps = zip(source.shape, source.stride(), strict=True)

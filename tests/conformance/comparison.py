@@ -46,7 +46,9 @@ class Tolerance:
         """The widest that PyTorch's own tests allow the operator when they compare devices or overloads."""
         from torch.testing._internal.common_device_type import toleranceOverride
 
-        infos = [info for info in op.decorators if getattr(info, "cls_name", None) in (None, "TestCommon")]
+        infos = [
+            info for info in op.decorators if getattr(info, "cls_name", None) in (None, "TestCommon", "TestModule")
+        ]
         decorators = [d for info in infos for d in getattr(info, "decorators", [info])]
         overrides = [d.d[dtype] for d in decorators if isinstance(d, toleranceOverride) and dtype in d.d]
         if not overrides:

@@ -1,7 +1,9 @@
 """Calls that PyTorch refuses: the device should refuse them with the same exception, in the same words."""
 
+import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch_tpu
@@ -34,26 +36,42 @@ def _refusal(run: Callable[[], Any]) -> Exception | None:
     return None
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A call that the CPU may refuse; ``run`` takes the name of a device."""
+
+    said: str
+    run: Callable[[str], Any]
+
+
 def examine_errors(op: Any, mode: str) -> ErrorCases:
     """Runs the error inputs of an OpInfo on both devices."""
-    found = ErrorCases()
-    for case in op.error_inputs("cpu"):
+
+    def refusal(case: Any) -> Refusal:
         arguments = Arguments.of(case.sample_input)
 
-        def run(device: str, arguments: Arguments = arguments) -> Any:
+        def run(device: str) -> Any:
             placed = arguments.on(device)
             return op(*placed.args, **placed.kwargs)
 
-        want = _refusal(lambda run=run: run("cpu"))  # type: ignore[misc]
+        return Refusal(str(arguments), run)
+
+    return examine_refusals(map(refusal, op.error_inputs("cpu")), mode)
+
+
+def examine_refusals(cases: Iterable[Refusal], mode: str) -> ErrorCases:
+    found = ErrorCases()
+    for case in cases:
+        want = _refusal(functools.partial(case.run, "cpu"))
         if want is None:
             continue  # the CPU takes it: an error of some other device only
         with torch_tpu.eager_mode(mode):
-            got = _refusal(lambda run=run: run("tpu"))  # type: ignore[misc]
+            got = _refusal(functools.partial(case.run, "tpu"))
         found.cases += 1
         found.same_type += type(got) is type(want)
         same_words = type(got) is type(want) and words(got) == words(want)
         found.same_words += same_words
         if not same_words and len(found.examples) < EXAMPLES:
             mine = told(got) if got is not None else "no error"
-            found.examples.append(f"{arguments} -> {mine} | CPU: {told(want)}")
+            found.examples.append(f"{case.said} -> {mine} | CPU: {told(want)}")
     return found

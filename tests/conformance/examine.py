@@ -28,12 +28,19 @@ def evenly(items: list[Any], count: int) -> list[Any]:
 class Examination:
     """``progress`` hears of each call before it is made, so that a crash can be told by the last."""
 
-    def __init__(self, op: Any, name: str, dtype: str, mode: str, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        op: Any,
+        dtype: torch.dtype,
+        verdict: Verdict,
+        mode: str,
+        progress: Callable[[str], None],
+    ) -> None:
         self.op, self.mode, self.progress = op, mode, progress
-        self.dtype = selection.DTYPES[dtype]
+        self.dtype = dtype
         self.gradients = self.dtype in op.supported_backward_dtypes("cpu")
-        self.worth = Worth(Tolerance.of(op, self.dtype), not selection.undefined_contents(name))
-        self.verdict = Verdict(name, dtype)
+        self.worth = Worth(Tolerance.of(op, self.dtype), not selection.undefined_contents(verdict.op))
+        self.verdict = verdict
 
     def run(self, count: int) -> Verdict:
         """Runs at most ``count`` of the operator's samples, and the error inputs if it is their turn."""
@@ -100,7 +107,7 @@ class Examination:
         def run(a: Arguments, device: str) -> Any:
             outputs = leaves(sample.output_process_fn_grad(self.op(*a.args, **a.kwargs)))
             outs = [t for t in outputs if isinstance(t, torch.Tensor) and t.requires_grad]
-            seeds = [_cotangent(t).to(device) for t in outs]
+            seeds = [cotangent(t).to(device) for t in outs]
             return torch.autograd.grad(outs, a.wanting_gradients(), seeds, allow_unused=True) if outs else ()
 
         return run
@@ -121,7 +128,7 @@ class Examination:
         return [draws(sample, 12) for sample in samples]
 
 
-def _cotangent(t: torch.Tensor) -> torch.Tensor:
+def cotangent(t: torch.Tensor) -> torch.Tensor:
     """What is sent backward: no two neighbours alike, so that a wrong transposition shows; exact in every dtype."""
     numbers = (torch.arange(t.numel(), dtype=torch.float32) % 13 - 4) / 4
     values = numbers.to(t.dtype)

@@ -18,6 +18,14 @@ TARGETS: dict[str, tuple[int, int | None]] = {
     "complex64": (90, None),
 }
 
+# The other databases, with what an entry's classes come from.
+OTHERS = {
+    "module": "modules (`module_db`; in training and evaluation, backward, state, deep copies, pickles)",
+    "optim": "optimizers (`optim_db`; plain, foreach, fused, capturable, with schedulers, going on from a saved state)",
+    "hop": "higher-order operators (`hop_db`)",
+    "function": "autograd functions (`autograd_function_db`)",
+}
+
 HOW = """\
 ## How it was made
 
@@ -108,8 +116,10 @@ def render(verdicts: list[Verdict], *, mode: str, samples: int) -> str:
     """The page, from the verdicts of any number of runs."""
     order = {dtype: i for i, dtype in enumerate(selection.DTYPES)}
     verdicts = sorted(verdicts, key=lambda v: (order[v.dtype], v.op))
-    main = [v for v in verdicts if not selection.factorisation(v.op)]
-    matrix = [v for v in verdicts if selection.factorisation(v.op)]
+    ops = [v for v in verdicts if selection.database_of(v.op) == "op"]
+    main = [v for v in ops if not selection.factorisation(v.op)]
+    matrix = [v for v in ops if selection.factorisation(v.op)]
+    others = {base: [v for v in verdicts if selection.database_of(v.op) == base] for base in OTHERS}
     left_out = "\n".join(f"- {why}: {', '.join(names)}" for why, names in selection.LEFT_OUT.items())
     how = HOW.format(
         torch=torch.__version__.split("+")[0],
@@ -120,15 +130,23 @@ def render(verdicts: list[Verdict], *, mode: str, samples: int) -> str:
         left_out=left_out,
     )
     parts = [
-        "# Conformance with PyTorch's operator database\n",
+        "# Conformance with PyTorch's own databases\n",
         f"{len({v.op for v in main})} operators:\n",
         *_totals(main, TARGETS),
         f"\nMatrix factorisations and what stands on them, {len({v.op for v in matrix})} operators:\n",
         *_totals(matrix, {}),
+        *(
+            line
+            for base, mine in others.items()
+            if mine
+            for line in (f"\n{len({v.op for v in mine})} {OTHERS[base]}:\n", *_totals(mine, {}))
+        ),
         "\n## What is not native\n",
         *_table(main),
         "\n### Matrix factorisations\n",
         *_table(matrix),
+        "\n### The other databases\n",
+        *_table([v for mine in others.values() for v in mine]),
         "\n## Calls that are refused\n",
         *_refusals(verdicts),
         "\n" + how.rstrip(),

@@ -6,7 +6,6 @@ from typing import Any
 # From best to worst: a pair is what the worst of its samples is.
 CLASSES = ("native", "decomposed", "fallback", "wrong", "error", "hang", "crash")
 GOOD = ("native", "decomposed")
-STAGES = ("forward", "inplace", "out", "gradient")
 
 
 def worst(classes: list[str]) -> str:
@@ -16,7 +15,7 @@ def worst(classes: list[str]) -> str:
 
 @dataclass
 class Stage:
-    """One way to call an operator: forward, in place, with ``out=``, backward."""
+    """One way to call it: forward, in place, with ``out=``, backward, ..."""
 
     outcome: str = "native"
     reason: str = ""  # the first failure of that class

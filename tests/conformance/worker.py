@@ -9,6 +9,8 @@ import warnings
 from multiprocessing.connection import Connection
 from typing import Any
 
+from .verdict import Verdict
+
 # What a message to the parent begins with.
 READY, PROGRESS, DONE, BROKEN = "ready", "progress", "done", "broken"
 
@@ -24,12 +26,11 @@ def main(pipe: Connection, samples: int, mode: str, log: str) -> None:
         os.dup2(file.fileno(), 2)
     import torch
 
-    from .examine import Examination
-    from .selection import operators
+    from .selection import DTYPES, database_of, entries
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    ops = operators()
+    entries("op")
     pipe.send((READY, ""))
     while True:
         try:
@@ -39,13 +40,23 @@ def main(pipe: Connection, samples: int, mode: str, log: str) -> None:
         try:
             random.seed(0)
             torch.manual_seed(0)
-            examination = Examination(
-                _faulty(ops[name], name), name, dtype, mode, lambda text: pipe.send((PROGRESS, text))
-            )
+            info = _faulty(entries(database_of(name))[name], name)
+            verdict = Verdict(name, dtype)
+            examination = examiner(name)(info, DTYPES[dtype], verdict, mode, lambda text: pipe.send((PROGRESS, text)))
             pipe.send((DONE, examination.run(samples).to_json()))
         except Exception as error:  # of the sweep itself, or of PyTorch's samples
             last = traceback.extract_tb(error.__traceback__)[-1]
             pipe.send((BROKEN, f"{type(error).__name__}: {error} ({os.path.basename(last.filename)}:{last.lineno})"))
+
+
+def examiner(name: str) -> Any:
+    """The class that examines the entries of the database that ``name`` stands in."""
+    from .examine import Examination
+    from .modules import ModuleExamination
+    from .optimizers import OptimizerExamination
+    from .selection import database_of
+
+    return {"module": ModuleExamination, "optim": OptimizerExamination}.get(database_of(name), Examination)
 
 
 def _faulty(op: Any, name: str) -> Any:
