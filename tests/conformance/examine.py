@@ -33,7 +33,9 @@ class Examination:
         self.dtype = selection.DTYPES[dtype]
         self.gradients = self.dtype in op.supported_backward_dtypes("cpu")
         self.worth = Worth(
-            Tolerance.of(op, self.dtype), not selection.undefined_contents(name), wider=latitude.wider(name)
+            latitude.tolerance(name, self.dtype) or Tolerance.of(op, self.dtype),
+            not selection.undefined_contents(name),
+            wider=latitude.wider(name),
         )
         self.verdict = Verdict(name, dtype)
 

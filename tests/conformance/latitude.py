@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from .arguments import Arguments
+from .comparison import Tolerance
 
 Process = Callable[[Any, Arguments], Any]  # results of a call, and its arguments
 
@@ -17,6 +18,9 @@ STATISTICS = {
     "native_layer_norm": (1, 2),
 }
 
+# Rounded from sums that the CPU forms in 16-bit integers.
+COARSE = ("_upsample_bilinear2d_aa", "nn_functional_upsample_bilinear", "nn_functional_interpolate_bilinear")
+
 # What names elements by their index may take any of several equal ones, unless it is asked to be stable: the position
 # of its dim.
 TIES = {"argsort": 1, "kthvalue": 2, "mode": 1, "msort": None, "sort": 1, "topk": 2}
@@ -25,6 +29,11 @@ TIES = {"argsort": 1, "kthvalue": 2, "mode": 1, "msort": None, "sort": 1, "topk"
 def wider(name: str) -> tuple[int, ...]:
     """Results that may be of a wider dtype than the CPU's."""
     return STATISTICS.get(name, ())
+
+
+def tolerance(name: str, dtype: torch.dtype) -> Tolerance | None:
+    """Where the CPU is not exact itself."""
+    return Tolerance(0, 1) if name in COARSE and dtype == torch.uint8 else None
 
 
 def results(name: str, arguments: Arguments) -> Process | None:

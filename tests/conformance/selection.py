@@ -16,6 +16,7 @@ DTYPES: dict[str, torch.dtype] = {
 LEFT_OUT = {
     "sparse": ("sparse_mm_reduce", "sparse_sampled_addmm", "to_sparse"),
     "quantized": ("torch__scaled_mm", "torch__scaled_mm_v2"),
+    "a dtype that the device refuses, ComplexHalf": ("chalf",),
     "CUDA only": (
         "bmm_triton_optimized",
         "jiterator_2inputs_2outputs",
