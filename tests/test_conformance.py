@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from conformance import ledger, page, pool, randomness, selection
+from conformance import latitude, ledger, page, pool, randomness, selection
+from conformance.arguments import Arguments
 from conformance.comparison import Tolerance, as_near, difference, taken
 from conformance.examine import evenly
 from conformance.verdict import Stage, Verdict
@@ -80,6 +81,31 @@ def test_a_narrow_result_may_be_as_near_as_that_of_the_cpu() -> None:
     cpu, near, far = (torch.tensor([1.0, v], dtype=torch.bfloat16) for v in (1016.0, 984.0, 904.0))
     assert as_near(near, cpu, exact) and not as_near(far, cpu, exact)
     assert tell(far, cpu, exact=lambda: taken(exact)) is not None
+
+
+def test_equal_elements_may_change_places() -> None:
+    arguments = Arguments((torch.tensor([[2, 1, 2, 1], [4, 3, 2, 1]]), 2), {})
+    named = latitude.results("topk", arguments)
+    assert named is not None
+
+    def of(*index: list[int]) -> Any:
+        at = torch.tensor(index)
+        return taken(named((arguments.args[0].gather(1, at), at), arguments))
+
+    one = of([0, 2], [0, 1])
+    assert difference(of([2, 0], [0, 1]), one, tolerance=Tolerance()) is None
+    for wrong in ([0, 0], [0, 1], [0, 3]):
+        assert difference(of(wrong, [0, 1]), one, tolerance=Tolerance()) is not None
+    assert latitude.results("sort", Arguments((arguments.args[0],), {"stable": True})) is None
+
+    shared = latitude.gradients("msort", arguments)
+    assert shared is not None
+    x = Arguments((torch.tensor([5.0, 5.0, 1.0]),), {})
+    one, same, other = (
+        taken(shared((torch.tensor(g),), x)) for g in ([1.0, 2.0, 3.0], [2.0, 1.0, 3.0], [3.0, 1.0, 2.0])
+    )
+    assert difference(same, one, tolerance=Tolerance()) is None
+    assert difference(other, one, tolerance=Tolerance()) is not None
 
 
 def test_distributions() -> None:

@@ -65,7 +65,12 @@ LeastSquares lstsq(const at::Tensor& a, const at::Tensor& b, std::optional<doubl
     full_rank = how == "gelsy" || m <= n || rank.eq(n).all().item<bool>();
   }
   if (m > n && how != "gelsy" && full_rank) residuals = (a.matmul(x) - right).abs().square().sum(-2);
-  return {vector ? x.squeeze(-1) : x, residuals, rank, singular};
+  // LAPACK's solutions lie column by column in memory that has room for the right side too.
+  std::vector<int64_t> room = x.sizes().vec();
+  room[room.size() - 2] = x.size(-1), room.back() = std::max(m, n);
+  at::Tensor solution = at::empty(room, x.options()).mT().narrow(-2, 0, n);
+  solution.copy_(x);
+  return {vector ? solution.squeeze(-1) : solution, residuals, rank, singular};
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("linalg_lstsq", TORCH_FN(lstsq)); }

@@ -43,6 +43,11 @@ const std::map<std::string, void (*)(const Arguments&), std::less<>> kChecks = {
 
 }  // namespace
 
+void check_castable(const at::Tensor& result, const at::Tensor& target) {
+  TORCH_CHECK(c10::canCast(result.scalar_type(), target.scalar_type()), "result type ", result.scalar_type(),
+              " can't be cast to the desired output type ", target.scalar_type());
+}
+
 void check_natively(const c10::OperatorHandle& op, const torch::jit::Stack& arguments) {
   if (const auto check = kChecks.find(op.operator_name().name); check != kChecks.end()) check->second(arguments);
 }

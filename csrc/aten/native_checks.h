@@ -9,4 +9,7 @@ namespace tpu::aten {
 // Throws what PyTorch would, where it has such a function for the operator.
 void check_natively(const c10::OperatorHandle& op, const torch::jit::Stack& arguments);
 
+// Of a result that goes to a tensor that is there.
+void check_castable(const at::Tensor& result, const at::Tensor& target);
+
 }  // namespace tpu::aten

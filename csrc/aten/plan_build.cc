@@ -10,6 +10,8 @@
 #include "aten/errors.h"
 #include "aten/foreach.h"
 #include "aten/meta.h"
+#include "aten/native_checks.h"
+#include "aten/own_metas.h"
 #include "aten/plan.h"
 
 namespace tpu::aten {
@@ -44,13 +46,20 @@ Attr to_attr(const c10::IValue& v) {
 class PlanBuilder {
  public:
   PlanBuilder(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, const Frame& frame)
-      : overload_(overload), row_(*overload.row), arguments_(arguments), frame_(frame), plan_(new Plan) {}
+      : overload_(overload),
+        row_(*overload.row),
+        own_meta_(own_meta(row_.name)),
+        arguments_(arguments),
+        frame_(frame),
+        plan_(new Plan) {}
 
   std::unique_ptr<Plan> build() {
     plan_->words.assign(frame_.words.begin(), frame_.words.end());
     if (row_.refusal != nullptr) check(row_.refusal(signature()));
-    const MetaResult meta = row_.result_types != nullptr ? known_results() : run_meta(overload_.handle, arguments_);
+    const bool known = row_.result_types != nullptr || own_meta_ != nullptr;
+    const MetaResult meta = known ? known_results() : run_meta(overload_.handle, arguments_);
     if (row_.trait.one_dtype) check_dtypes();
+    if (overload_.kind != Overload::kFunctional && row_.trait.promotes && !row_.computes_in_result) check_targets();
     if (find_resizes(meta)) return std::move(plan_);
     find_results(meta);
     const std::vector<Part> parts = overload_.each ? split_each(overload_, arguments_) : whole();
@@ -113,7 +122,10 @@ class PlanBuilder {
       for (const at::Tensor& t : tensors) {
         call.operands.push_back(hlo::intern({to_dtype(t.scalar_type()), t.sizes().vec()}));
       }
-      call.attributes.push_back(overload_.args[i].kind == ops::Arg::kStatic ? to_attr(arguments_[i]) : Attr());
+      Attr attr;  // as it will be in the call, as far as it is known
+      if (overload_.args[i].kind == ops::Arg::kStatic) attr = to_attr(arguments_[i]);
+      if (overload_.args[i].kind == ops::Arg::kOptionalTensor && !tensors.empty()) attr = int64_t{1};
+      call.attributes.push_back(std::move(attr));
     }
     return call;
   }
@@ -122,14 +134,20 @@ class PlanBuilder {
   MetaResult known_results() const {
     MetaResult meta;
     meta.arguments = arguments_.vec();
-    for (const Type& type : row_.result_types(signature())) {
-      const at::ScalarType dtype = to_scalar_type(type.dtype);
-      meta.returns.emplace_back(at::empty(type.dims, at::TensorOptions(at::kMeta).dtype(dtype)));
+    if (own_meta_ != nullptr) {
+      for (at::Tensor& t : own_meta_(arguments_.slice(0, overload_.row_args))) meta.returns.emplace_back(std::move(t));
+    } else {
+      for (const Type& type : row_.result_types(signature())) {
+        const at::ScalarType dtype = to_scalar_type(type.dtype);
+        meta.returns.emplace_back(at::empty(type.dims, at::TensorOptions(at::kMeta).dtype(dtype)));
+      }
     }
-    size_t written = 0;
-    for (size_t i = 0; i < arguments_.size(); ++i) {
-      if (overload_.args[i].written) meta.arguments[i] = meta.returns[written++];
+    // out= tensors take the sizes of the results.
+    for (size_t i = overload_.row_args; i < arguments_.size(); ++i) {
+      const at::Tensor result = meta.returns[i - overload_.row_args].toTensor();
+      meta.arguments[i] = at::empty(result.sizes(), result.options());
     }
+    meta.returns.resize(overload_.handle.schema().returns().size());  // the others are written to arguments
     return meta;
   }
 
@@ -143,9 +161,22 @@ class PlanBuilder {
     }
   }
 
-  // out= tensors that the meta function resized: then the plan only does that.
+  // Meta functions in Python do not look at the dtype of what is written.
+  void check_targets() const {
+    std::vector<at::Tensor> targets;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (overload_.args[i].written) append_tensors(arguments_[i], targets);
+    }
+    const std::vector<at::Tensor> made = returned_without_targets();
+    for (size_t i = 0; i < std::min(made.size(), targets.size()); ++i) check_castable(made[i], targets[i]);
+  }
+
+  // out= tensors that the meta function resized: then the plan only does that. They take the strides of what is
+  // returned where there is no target, which meta functions of out= overloads forget.
   bool find_resizes(const MetaResult& meta) {
     uint32_t tensor = 0;
+    std::vector<size_t> numbers;  // of the results that go to them
+    size_t number = 0;
     for (size_t i = 0; i < arguments_.size(); ++i) {
       std::vector<at::Tensor> ours, theirs;
       append_tensors(arguments_[i], ours);
@@ -154,11 +185,36 @@ class PlanBuilder {
         if (ours[k].device().type() != at::kPrivateUse1) continue;
         if (overload_.writes(i, arguments_) && ours[k].sizes() != theirs[k].sizes()) {
           plan_->resizes.push_back({tensor, theirs[k].sizes().vec(), theirs[k].strides().vec()});
+          numbers.push_back(number);
         }
+        number += i >= overload_.row_args;
         ++tensor;
       }
     }
-    return !plan_->resizes.empty();
+    if (plan_->resizes.empty()) return false;
+    const std::vector<at::Tensor> made = returned_without_targets();
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      Resize& resize = plan_->resizes[i];
+      if (numbers[i] >= made.size() || made[numbers[i]].sizes() != resize.sizes) continue;
+      resize.strides = made[numbers[i]].strides().vec();
+    }
+    return true;
+  }
+
+  // By the meta function of the functional overload, if it takes the same arguments.
+  std::vector<at::Tensor> returned_without_targets() const {
+    const size_t dot = row_.name.find('.');
+    const auto functional = c10::Dispatcher::singleton().findSchema(
+        {"aten::" + row_.name.substr(0, dot), dot == std::string::npos ? "" : row_.name.substr(dot + 1)});
+    std::vector<at::Tensor> made;
+    if (own_meta_ != nullptr || row_.result_types != nullptr || !functional ||
+        functional->schema().arguments().size() != overload_.row_args) {
+      return made;
+    }
+    for (const c10::IValue& v : run_meta(*functional, arguments_.slice(0, overload_.row_args)).returns) {
+      append_tensors(v, made);
+    }
+    return made;
   }
 
   void find_results(const MetaResult& meta) {
@@ -451,6 +507,7 @@ class PlanBuilder {
 
   const Overload& overload_;
   const ops::Row& row_;
+  const OwnMeta own_meta_;
   c10::ArrayRef<c10::IValue> arguments_;
   const Frame& frame_;
   std::unique_ptr<Plan> plan_;

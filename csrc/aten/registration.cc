@@ -13,6 +13,7 @@
 #include "aten/foreach.h"
 #include "aten/linalg.h"
 #include "aten/meta.h"
+#include "aten/native_checks.h"
 
 namespace tpu::aten {
 namespace {
@@ -187,7 +188,10 @@ bool run_functional(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (const c10::IValue& v : inner) append_tensors(v, results);
   if (results.size() != targets.size() || op.schema().returns().size() > targets.size()) return false;
   for (size_t i = 0; i < targets.size(); ++i) {
-    if (n > inputs) at::native::resize_output(targets[i], results[i].sizes());
+    check_castable(results[i], targets[i]);
+    if (n > inputs && at::native::resize_output(targets[i], results[i].sizes())) {
+      targets[i].unsafeGetTensorImpl()->set_sizes_and_strides(results[i].sizes(), results[i].strides());
+    }
     targets[i].copy_(results[i]);
   }
   torch::jit::drop(*stack, n);

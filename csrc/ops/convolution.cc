@@ -26,9 +26,14 @@ Dims spatial_of(int64_t rank) {
 
 DType sums_in(Value x) { return opmath_of(x.dtype()); }
 
-Value convolve(Builder& b, Value input, Value kernel, const Geometry& g) {
+// `dims` are those of the output. Output padding of a transposed convolution leaves some of the input unused.
+Value convolve(Builder& b, Value input, Value kernel, const Geometry& g, const Dims& dims) {
   const Dims s = spatial_of(input.rank());
-  const hlo::Window window{.stride = g.stride, .rhs_dilation = g.dilation, .low = g.padding, .high = g.padding};
+  hlo::Window window{.stride = g.stride, .rhs_dilation = g.dilation, .low = g.padding};
+  for (size_t i = 0; i < s.size(); ++i) {
+    const int64_t reach = g.dilation[i] * (kernel.dim(s[i]) - 1) + (dims[i + 2] - 1) * g.stride[i] + 1;
+    window.high.push_back(reach - input.dim(s[i]) - g.padding[i]);
+  }
   return b.convolution(input, kernel, window, {0, 1, 1, 0, 0, 1, s, s, s}, g.groups, 1, sums_in(input));
 }
 
@@ -79,7 +84,7 @@ void add_convolution(Table& ops) {
             const Geometry g(stride, padding, dilation, groups, x.rank() - 2);
             const Dims& dims = call.results[0]->dims;
             if (call.results[0]->numel() == 0) return b.zeros(*call.results[0]);
-            const Value y = transposed ? input_gradient(b, x, kernel, g, dims) : convolve(b, x, kernel, g);
+            const Value y = transposed ? input_gradient(b, x, kernel, g, dims) : convolve(b, x, kernel, g, dims);
             return bias ? b.add(y, b.broadcast_in_dim(b.convert(*bias, y.dtype()), dims, {1})) : y;
           })
       .channels_last_like({0, 1});
@@ -93,7 +98,8 @@ void add_convolution(Table& ops) {
               return out;
             }
             if (mask[0]) {
-              out.push_back(transposed ? convolve(b, grad, kernel, g) : input_gradient(b, grad, kernel, g, x.dims()));
+              out.push_back(transposed ? convolve(b, grad, kernel, g, x.dims())
+                                       : input_gradient(b, grad, kernel, g, x.dims()));
             }
             if (mask[1]) {
               out.push_back(transposed ? kernel_gradient(b, grad, x, g, kernel.dims())

@@ -97,7 +97,7 @@ void add_distance(Table& ops) {
   ops.add("_cdist_backward", contraction,
           [](Builder& b, const Call& call, Value grad, Value x, Value y, double p, Value distance) {
             const Dims& dims = call.results[0]->dims;
-            if (call.results[0]->numel() == 0 || y.dim(-2) == 0) return b.zeros(*call.results[0]);
+            if (call.results[0]->numel() == 0 || distance.numel() == 0) return b.zeros(*call.results[0]);
             const Pairs pairs(b, x, y, without_last_two(dims));
             const Value difference = b.sub(pairs.x, pairs.y);
             const Value g = norm_backward(b, spread(b, grad, difference.dims()), difference,

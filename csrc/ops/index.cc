@@ -209,21 +209,25 @@ void add_flat(Table& ops) {
 }
 
 void add_masked(Table& ops) {
-  ops.add("nonzero_static", plain, [](Builder& b, Value x, int64_t size, Scalar fill) {
-    const Dims dims = x.dims();
-    const auto rank = static_cast<int64_t>(dims.size());
-    const Value filling = b.broadcast_to(b.convert(fill, DType::kS64), {size, rank});
-    if (x.numel() == 0) return filling;
-    const Compacted found = compacted(b, x);
-    Value places = found.places;
-    if (size <= x.numel()) {
-      places = b.slice_dim(places, 0, 0, size);
-    } else {
-      places = b.pad(places, b.scalar_int(0, places.dtype()), {0}, {size - x.numel()});
-    }
-    const Value there = b.lt(b.iota(DType::kS32, {size, rank}, 0), found.count);
-    return b.select(there, coordinates(b, places, dims), filling);
-  });
+  ops.add("nonzero_static", plain,
+          [](Builder& b, Value x, int64_t size, Scalar fill) {
+            const Dims dims = x.dims();
+            const auto rank = static_cast<int64_t>(dims.size());
+            const Value filling = b.broadcast_to(b.convert(fill, DType::kS64), {size, rank});
+            if (x.numel() == 0) return filling;
+            const Compacted found = compacted(b, x);
+            Value places = found.places;
+            if (size <= x.numel()) {
+              places = b.slice_dim(places, 0, 0, size);
+            } else {
+              places = b.pad(places, b.scalar_int(0, places.dtype()), {0}, {size - x.numel()});
+            }
+            const Value there = b.lt(b.iota(DType::kS32, {size, rank}, 0), found.count);
+            return b.select(there, coordinates(b, places, dims), filling);
+          })
+      .results([](const Call& call) {
+        return std::vector<Type>{{DType::kS64, {std::get<int64_t>(call.attributes[1]), call.operands[0]->rank()}}};
+      });
   ops.add("masked_fill.Scalar", broadcasting, [](Builder& b, Value x, Value mask, Scalar value) {
     return b.select(b.convert(mask, DType::kBool), b.convert(value, x.dtype()), x);
   });

@@ -165,26 +165,35 @@ Value rolled(Builder& b, Value x, int64_t dim, int64_t shift) {
   return b.concat({b.slice_dim(x, dim, shift, 3), b.slice_dim(x, dim, 0, shift)}, dim);
 }
 
-// Scaling by a power of two below norm 1, a Taylor polynomial of degree 18, squarings.
+// Scaling by a power of two to where a Taylor polynomial of degree 18 is exact, as often as each matrix needs;
+// squarings.
 Value matrix_exp(Builder& b, Value a) {
   const DType real = real_of(a.dtype());
+  const double largest = real == DType::kF64 ? 1.09 : 3.01;
   const Value columns = b.reduce(Reduce::kAdd, b.abs(a), {a.rank() - 2});
-  Dims all;
-  for (int64_t d = 0; d < columns.rank(); ++d) all.push_back(d);
-  const Value norm = b.reduce(Reduce::kMax, columns, all);
-  const Value exponent = b.ceil(b.div(b.log(norm), b.scalar(std::log(2.0), real)));
-  const Value squarings = b.clamp(b.scalar(0, real), exponent, b.scalar(2000, real));
-  const Value factor = b.pow(b.scalar(0.5, real), squarings);
-  const Value x = b.mul(a, b.convert(factor, a.dtype())), one = identity_like(b, a);
+  const Value norm = b.reduce(Reduce::kMax, columns, {columns.rank() - 1});
+  const Value share = b.log(b.div(norm, b.full_like(norm, largest)));
+  const Value exponent = b.ceil(b.div(share, b.full_like(norm, std::log(2.0))));
+  const Value times = b.max(b.zeros_like(norm), b.min(exponent, b.full_like(norm, 2000)));
+  const auto beside = [&](Value v) {
+    Dims batch;
+    for (int64_t d = 0; d < v.rank(); ++d) batch.push_back(d);
+    return b.broadcast_in_dim(v, a.dims(), batch);
+  };
+  const Value factor = b.pow(b.full_like(norm, 0.5), times);
+  const Value x = b.mul(a, b.convert(beside(factor), a.dtype())), one = identity_like(b, a);
   Value sum = b.add(one, b.mul(x, b.scalar(1.0 / 18, a.dtype())));
   for (int i = 17; i > 0; --i) {
     sum = b.add(one, b.mul(b.matmul(x, sum, a.dtype()), b.scalar(1.0 / i, a.dtype())));
   }
+  Dims all;
+  for (int64_t d = 0; d < norm.rank(); ++d) all.push_back(d);
+  const Value squarings = b.convert(times, DType::kS32), most = b.reduce(Reduce::kMax, squarings, all);
   return b.while_(
-      {b.convert(squarings, DType::kS32), sum},
-      [&](const Values& s) { return Values{b.gt(s[0], b.scalar_int(0, DType::kS32))}; },
+      {b.scalar_int(0, DType::kS32), sum}, [&](const Values& s) { return Values{b.lt(s[0], most)}; },
       [&](const Values& s) {
-        return Values{b.sub(s[0], b.scalar_int(1, DType::kS32)), b.matmul(s[1], s[1], a.dtype())};
+        const Value open = beside(b.gt(squarings, b.broadcast_to(s[0], squarings.dims())));
+        return Values{b.add(s[0], b.scalar_int(1, DType::kS32)), b.select(open, b.matmul(s[1], s[1], a.dtype()), s[1])};
       })[1];
 }
 

@@ -256,41 +256,104 @@ Values batch_norm_backward(Builder& b, Value grad, Value input, const optional<V
   return out;
 }
 
+// The statistics of the batch are kept for the backward, unrounded. In evaluation there are none.
+template <size_t training>
+std::vector<Type> batch_norm_results(const Call& call) {
+  const Type& x = *call.operands[0];
+  const bool kept = training == 0 || std::get<bool>(call.attributes[training]);
+  const Type statistic{opmath_of(x.dtype), {kept ? x.dims[1] : 0}};
+  return {x, statistic, statistic};
+}
+
+std::vector<Type> unsaved(const Call& call) {
+  const Type& x = *call.operands[0];
+  const Type none{opmath_of(x.dtype), {0}};
+  return {x, none, none};
+}
+
+// Those of a functional form, whose running statistics are its last operands.
+std::vector<Type> with_running(const Call& call, std::vector<Type> results) {
+  const size_t n = call.operands.size();
+  results.insert(results.end(), {*call.operands[n - 2], *call.operands[n - 1]});
+  return results;
+}
+
+Status has_statistics(const Call& call, size_t training) {
+  const auto given = [&](size_t i) { return !std::holds_alternative<std::monostate>(call.attributes[i]); };
+  if (std::get<bool>(call.attributes[training]) || (training > 3 && given(3) && given(4))) return {};
+  return invalid("running_mean and running_var must be defined in evaluation mode");
+}
+
+// As many results as the call wants, the first three those of the normalization.
+Values returned(Builder& b, const Call& call, const BatchNorm& n, bool training) {
+  if (training) return {n.result, n.mean, n.rstd};
+  return {n.result, b.zeros(*call.results[1]), b.zeros(*call.results[2])};
+}
+
 void add_batch_norm(Table& ops) {
   ops.add("native_batch_norm", plain,
-          [](Builder& b, Value x, optional<Value> weight, optional<Value> bias, optional<Value> mean,
+          [](Builder& b, const Call& call, Value x, optional<Value> weight, optional<Value> bias, optional<Value> mean,
              optional<Value> variance, bool training, Scalar momentum, Scalar eps) {
             const BatchNorm n = batch_norm(b, x, weight, bias, mean, variance, training, momentum, eps);
-            Values out{n.result, n.mean, n.rstd};
+            Values out = returned(b, call, n, training);
             if (training && mean) out.push_back(*n.running_mean);
             if (training && variance) out.push_back(*n.running_variance);
             return out;
           })
-      .writes({3, 4}, 5);
+      .writes({3, 4}, 5)
+      .channels_last_like({0})
+      .refuses([](const Call& call) { return has_statistics(call, 5); })
+      .results(batch_norm_results<5>);
   ops.add("_native_batch_norm_legit_functional", plain,
-          [](Builder& b, Value x, optional<Value> weight, optional<Value> bias, Value mean, Value variance,
-             bool training, Scalar momentum, Scalar eps) {
+          [](Builder& b, const Call& call, Value x, optional<Value> weight, optional<Value> bias, Value mean,
+             Value variance, bool training, Scalar momentum, Scalar eps) {
             const BatchNorm n = batch_norm(b, x, weight, bias, mean, variance, training, momentum, eps);
-            return Values{n.result, n.mean, n.rstd, *n.running_mean, *n.running_variance};
-          });
+            Values out = returned(b, call, n, training);
+            out.insert(out.end(), {*n.running_mean, *n.running_variance});
+            return out;
+          })
+      .channels_last_like({0})
+      .results([](const Call& call) { return with_running(call, batch_norm_results<5>(call)); });
   ops.add("_native_batch_norm_legit.no_stats", plain,
-          [](Builder& b, Value x, optional<Value> weight, optional<Value> bias, bool training, Scalar momentum,
-             Scalar eps) {
-            const BatchNorm n = batch_norm(b, x, weight, bias, {}, {}, training, momentum, eps);
-            return Values{n.result, n.mean, n.rstd};
-          });
-  ops.add("_native_batch_norm_legit_no_training", plain,
-          [](Builder& b, Value x, optional<Value> weight, optional<Value> bias, Value mean, Value variance,
+          [](Builder& b, const Call& call, Value x, optional<Value> weight, optional<Value> bias, bool training,
              Scalar momentum, Scalar eps) {
-            const BatchNorm n = batch_norm(b, x, weight, bias, mean, variance, false, momentum, eps);
-            return Values{n.result, n.mean, n.rstd};
-          });
+            return returned(b, call, batch_norm(b, x, weight, bias, {}, {}, true, momentum, eps), training);
+          })
+      .channels_last_like({0})
+      .refuses([](const Call& call) { return has_statistics(call, 3); })
+      .results(batch_norm_results<3>);
+  ops.add("_native_batch_norm_legit_no_training", plain,
+          [](Builder& b, const Call& call, Value x, optional<Value> weight, optional<Value> bias, Value mean,
+             Value variance, Scalar momentum, Scalar eps) {
+            return returned(b, call, batch_norm(b, x, weight, bias, mean, variance, false, momentum, eps), false);
+          })
+      .channels_last_like({0})
+      .results(unsaved);
+  ops.add("_batch_norm_no_update", plain,
+          [](Builder& b, const Call& call, Value x, optional<Value> weight, optional<Value> bias, optional<Value> mean,
+             optional<Value> variance, Scalar momentum, Scalar eps) {
+            const bool training = !mean || !variance;
+            const BatchNorm n = batch_norm(b, x, weight, bias, mean, variance, training, momentum, eps);
+            return Values{n.result, b.zeros(*call.results[1]), b.zeros(*call.results[2]), b.zeros(*call.results[3])};
+          })
+      .channels_last_like({0})
+      .results([](const Call& call) {
+        std::vector<Type> results = unsaved(call);
+        results.push_back({DType::kU8, {0}});
+        return results;
+      });
   ops.add("_batch_norm_with_update_functional", plain,
           [](Builder& b, const Call& call, Value x, optional<Value> weight, optional<Value> bias, Value mean,
              Value variance, Scalar momentum, Scalar eps) {
             const BatchNorm n = batch_norm(b, x, weight, bias, mean, variance, true, momentum, eps);
             return Values{n.result, n.mean, n.rstd, b.zeros(*call.results[3]), *n.running_mean, *n.running_variance};
-          });
+          })
+      .channels_last_like({0})
+      .results([](const Call& call) {
+        std::vector<Type> results = batch_norm_results<0>(call);
+        results.push_back({DType::kU8, {0}});
+        return with_running(call, results);
+      });
   ops.add("native_batch_norm_backward", plain,
           [](Builder& b, Value grad, Value x, optional<Value> weight, optional<Value> mean, optional<Value> variance,
              optional<Value> saved_mean, optional<Value> saved_rstd, bool training, Scalar eps, Dims mask) {

@@ -77,13 +77,21 @@ Value integers(Builder& b, const Call& call, Value from, std::optional<Scalar> t
 
 void add_distributions(Table& ops) {
   ops.add("uniform", pointwise, [](Builder& b, const Call& call, Value, Scalar from, Scalar to, Random random) {
-    const Value x = uniform(b, draw(b, call, random), call.results[0]->dtype);
-    if (from.is(0) && to.is(1)) return x;
-    return b.add(b.mul(x, b.sub(to, from)), from);
+    const DType dtype = real_of(call.results[0]->dtype);
+    const Words words = draw(b, call, random);
+    const auto between = [&](Value x) {
+      if (from.is(0) && to.is(1)) return x;
+      const Value low = b.convert(b.real(from), x.dtype()), high = b.convert(b.real(to), x.dtype());
+      return b.add(b.mul(x, b.sub(high, low)), low);
+    };
+    const Value x = between(uniform(b, words, dtype));
+    return is_complex(call.results[0]->dtype) ? b.complex(x, between(uniform(b, words, dtype, 2))) : x;
   });
   ops.add("normal_functional", pointwise,
           [](Builder& b, const Call& call, Value, Scalar mean, Scalar std, Random random) {
-            return normal(b, call, mean, std, random);
+            if (!is_complex(call.results[0]->dtype)) return normal(b, call, mean, std, random);
+            const Value both = b.real(mean);  // of the real and of the imaginary part
+            return normal(b, call, b.complex(both, both), std, random);
           });
   ops.add("normal.Tensor_float", pointwise, [](Builder& b, const Call& call, Value mean, Scalar std, Random random) {
     return normal(b, call, mean, std, random);

@@ -20,28 +20,32 @@ Values running_extremum(Builder& b, const Call& call, Value x, int64_t dim) {
   return {b.reshape(best, dims), b.reshape(index, call.results[1]->dims)};
 }
 
-Value log_add_exp(Builder& b, Value x, Value y) {
-  const Value re_x = b.real(x), re_y = b.real(y);
-  const Value top = b.max(re_x, re_y);
-  if (is_complex(x.dtype())) {
-    const Value shift = b.convert(b.select(b.is_finite(top), top, b.zeros_like(top)), x.dtype());
-    return b.add(shift, b.log(b.add(b.exp(b.sub(x, shift)), b.exp(b.sub(y, shift)))));
-  }
-  // Equal infinities stay what they are.
-  const Value apart = b.add(top, b.log1p(b.exp(b.neg(b.abs(b.sub(x, y))))));
-  return b.select(b.and_(b.eq(x, y), b.not_(b.is_finite(x))), x, apart);
+// exp(x) = sum * exp(top), so that no step rounds a logarithm.
+struct Scaled {
+  Value top, sum;  // top is real
+};
+
+Scaled added(Builder& b, const Scaled& x, const Scaled& y) {
+  const Value top = b.max(x.top, y.top);
+  const auto to_top = [&](const Scaled& v) {  // equal infinities stay what they are
+    const Value factor = b.select(b.eq(v.top, top), b.full_like(top, 1), b.exp(b.sub(v.top, top)));
+    return b.mul(v.sum, b.convert(factor, v.sum.dtype()));
+  };
+  return {top, b.add(to_top(x), to_top(y))};
 }
 
 // Doubles the reach of every element until it covers the whole dimension.
 Value running_log_sum_exp(Builder& b, Value x, int64_t dim) {
-  const Value nothing = b.convert(b.lowest(real_of(x.dtype())), x.dtype());
+  const DType real = real_of(x.dtype());
+  Scaled s{b.real(x), is_complex(x.dtype()) ? b.exp(b.complex(b.zeros_like(b.real(x)), b.imag(x))) : b.full_like(x, 1)};
   for (int64_t step = 1; step < x.dim(dim); step *= 2) {
     Dims low(x.dims().size(), 0), high(x.dims().size(), 0);
     low[static_cast<size_t>(dim)] = step;
     high[static_cast<size_t>(dim)] = -step;
-    x = log_add_exp(b, b.pad(x, nothing, low, high), x);
+    const Scaled before{b.pad(s.top, b.lowest(real), low, high), b.pad(s.sum, b.scalar(0, x.dtype()), low, high)};
+    s = added(b, before, s);
   }
-  return x;
+  return b.add(b.convert(s.top, x.dtype()), b.log(s.sum));
 }
 
 template <typename F>

@@ -152,39 +152,35 @@ Value digamma(Builder& b, Value x) {
   return b.select(b.eq(x, zero), pole, b.select(negative, below, above));
 }
 
-// The n-th derivative of cot(pi x), a polynomial in it: (1, x, x^2, ...)
-std::vector<double> derivative_of_cotangent(int64_t n) {
-  std::vector<double> p{0, 1};
-  for (; n > 0; --n) {  // p' times -pi (1 + x^2)
-    std::vector<double> next(p.size() + 1, 0);
-    for (size_t k = 1; k < p.size(); ++k) {
-      const double slope = -std::numbers::pi * static_cast<double>(k) * p[k];
-      next[k - 1] += slope;
-      next[k + 1] += slope;
-    }
-    p = std::move(next);
-  }
-  return p;
+// Hurwitz'. Below zero the terms (q + k)^-x are summed around the nearest pole, from which the distance is exact. Its
+// own and the next, which may all but cancel, come first; then those to the right, and those to the left as far as q
+// itself.
+Value zeta(Builder& b, Value x, Value q) {
+  const Value one = b.full_like(q, 1), two = b.full_like(q, 2), zero = b.zeros_like(q), negative = b.lt(q, zero);
+  const auto sum = [&](Value from) { return b.binary("chlo.zeta", x, b.select(negative, from, q)); };
+  const auto term = [&](Value from) { return b.pow(from, b.neg(x)); };
+  const Value away = b.sub(q, b.round_even(q)), size = b.abs(away), is_left = b.lt(away, zero);
+  const Value odd = b.not_(is_whole(b, scale(b, x, 0.5)));
+  const auto signed_term = [&](Value v, Value minus) { return b.select(b.and_(odd, minus), b.neg(v), v); };
+  const Value nearest = b.add(signed_term(term(size), is_left), signed_term(term(b.sub(one, size)), b.not_(is_left)));
+  const Value right = sum(b.add(b.select(is_left, two, one), away));
+  const Value left = b.sub(sum(b.sub(b.select(is_left, one, two), away)), sum(b.sub(one, q)));
+  const Value below = b.add(nearest, b.add(right, b.select(odd, b.neg(left), left)));
+  const Value nan = b.full_like(q, std::nan(""));
+  const Value infinite = b.or_(b.eq(x, one), b.and_(b.le(q, zero), is_whole(b, q)));
+  const Value result = b.select(negative, b.select(is_whole(b, x), below, nan), right);
+  return b.select(b.lt(x, one), nan,
+                  b.select(infinite, b.full_like(q, std::numeric_limits<double>::infinity()), result));
 }
 
 Value polygamma(Builder& b, int64_t n, Value x) {
   if (n == 0) return digamma(b, x);
-  const double sign = n % 2 == 1 ? 1 : -1, infinity = std::numeric_limits<double>::infinity();
-  const Value zero = b.zeros_like(x), negative = b.lt(x, zero);
-  const Value q = b.select(negative, b.sub(b.full_like(x, 1), x), x);
-  const Value zeta = b.binary("chlo.zeta", b.full_like(x, static_cast<double>(n) + 1), q);
-  Value above = scale(b, zeta, sign * std::tgamma(static_cast<double>(n) + 1));
-  if (n == 1) above = b.select(b.eq(x, b.full_like(x, infinity)), zero, above);
-  const std::vector<double> coefficients = derivative_of_cotangent(n);
-  const Value cot = cotangent(b, x);
-  Value slope = zero;
-  for (auto c = coefficients.rbegin(); c != coefficients.rend(); ++c) {
-    slope = b.add(b.mul(slope, cot), b.full_like(x, *c));
-  }
-  const Value below = b.sub(scale(b, above, -sign), scale(b, slope, std::numbers::pi));
-  Value pole = b.and_(b.le(x, zero), is_whole(b, x));
-  if (n == 1) pole = b.and_(pole, b.is_finite(x));
-  return b.select(pole, b.full_like(x, sign * infinity), b.select(negative, below, above));
+  const double sign = n % 2 == 1 ? 1 : -1;
+  const Value sum = zeta(b, b.full_like(x, static_cast<double>(n) + 1), x);
+  const Value result = scale(b, sum, sign * std::tgamma(static_cast<double>(n) + 1));
+  if (n != 1) return result;
+  const Value far = b.select(b.gt(x, b.zeros_like(x)), b.zeros_like(x), b.full_like(x, std::nan("")));
+  return b.select(b.eq(b.abs(x), b.full_like(x, std::numeric_limits<double>::infinity())), far, result);
 }
 
 }  // namespace
@@ -200,7 +196,7 @@ void add_special(Table& ops) {
   ops.add("special_entr", pointwise, lowering<entropy>);
   ops.add("digamma", pointwise, lowering<digamma>);
   ops.add("polygamma", pointwise, lowering<polygamma>);
-  ops.add("special_zeta", pointwise, [](Builder& b, Value x, Value q) { return b.binary("chlo.zeta", x, q); });
+  ops.add("special_zeta", pointwise, lowering<zeta>);
   ops.add("special_xlog1py", pointwise, [](Builder& b, Value x, Value y) {
     const Value zero = b.zeros_like(x);
     return b.select(b.is_nan(y), y, b.select(b.eq(x, zero), zero, b.mul(x, b.log1p(y))));

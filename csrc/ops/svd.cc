@@ -108,7 +108,8 @@ struct Svd {
 // The left vectors are the QR factor of a v, so they are orthonormal whatever the rank. a [batch, m, n], m >= n.
 Svd tall_svd(Builder& b, Value a, int64_t left_columns, bool refine) {
   const int64_t m = a.dim(1), n = a.dim(2);
-  Value v = b.reverse(eigen(b, b.matmul(adjoint(b, a), a, a.dtype()), true).vectors, {2});
+  // The largest first, and of equal ones none before the other: of 0 the vectors are the identity.
+  Value v = eigen(b, b.neg(b.matmul(adjoint(b, a), a, a.dtype())), true).vectors;
   Value image = b.matmul(a, v, a.dtype());
   if (refine) {
     const Value over = jacobi(b, b.concat({image, v}, 1), m);

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import randomness, selection
+from . import latitude, randomness, selection
 from .arguments import Arguments, leaves, mapped, placed
 from .comparison import Result, Tolerance
 from .errors import examine_errors
@@ -39,7 +39,11 @@ class Examination:
         self.op, self.mode, self.progress = op, mode, progress
         self.dtype = dtype
         self.gradients = self.dtype in op.supported_backward_dtypes("cpu")
-        self.worth = Worth(Tolerance.of(op, self.dtype), not selection.undefined_contents(verdict.op))
+        self.worth = Worth(
+            latitude.tolerance(verdict.op, self.dtype) or Tolerance.of(op, self.dtype),
+            not selection.undefined_contents(verdict.op),
+            wider=latitude.wider(verdict.op),
+        )
         self.verdict = verdict
 
     def run(self, count: int) -> Verdict:
@@ -53,7 +57,9 @@ class Examination:
         for i, sample in enumerate(samples):
             worth = replace(self.worth, draws=draws[i])
             if selection.factorisation(self.verdict.op):
-                worth = replace(worth, process=sample.output_process_fn_grad)
+                worth = replace(worth, process=_as_tests_do(sample))
+            elif process := latitude.results(self.verdict.op, Arguments.of(sample)):
+                worth = replace(worth, process=process)
             self._sample(sample, worth, i)
         if selection.takes_error_inputs(self.verdict.op, self.verdict.dtype):
             self.progress("error inputs")
@@ -82,7 +88,13 @@ class Examination:
         if self.gradients and arguments.wanting_gradients():
             # Of random numbers the gradients are random too: that they exist, in their shape, is what is left to check.
             contents = worth.contents and not worth.draws
-            plain = replace(worth, process=None, draws=False, contents=contents, strides=False)
+            plain = replace(
+                worth,
+                process=latitude.gradients(self.verdict.op, arguments),
+                draws=False,
+                contents=contents,
+                strides=False,
+            )
             stage("gradient", self._backward(sample), plain)
 
     def _forward(self, a: Arguments, device: str) -> Any:
@@ -126,6 +138,10 @@ class Examination:
         if not self.worth.contents or not any(draws(sample, 2) for sample in samples):
             return [False] * len(samples)
         return [draws(sample, 12) for sample in samples]
+
+
+def _as_tests_do(sample: Any) -> latitude.Process:
+    return lambda outputs, _: sample.output_process_fn_grad(outputs)
 
 
 def cotangent(t: torch.Tensor) -> torch.Tensor:

@@ -18,6 +18,7 @@ LEFT_OUT = {
     "sparse": ("sparse_mm_reduce", "sparse_sampled_addmm", "to_sparse", "optim.SparseAdam"),
     "writes to the CPU's memory through NumPy": ("function.NumpyExpMarkDirty",),
     "quantized": ("torch__scaled_mm", "torch__scaled_mm_v2"),
+    "a dtype that the device refuses, ComplexHalf": ("chalf",),
     "CUDA only": (
         "bmm_triton_optimized",
         "jiterator_2inputs_2outputs",
@@ -97,6 +98,8 @@ def supports(name: str, dtype: str) -> bool:
         return wanted in info.dtypes
     if database_of(name) == "optim":
         return dtype in ("float32", "float64") or (dtype == "complex64" and info.supports_complex)
+    if database_of(name) in ("hop", "function") and dtype not in ("float32", "float64"):
+        return False
     return info.supports_dtype(wanted, "cpu")
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,11 +13,11 @@ from . import randomness
 from .arguments import Arguments
 from .comparison import Tolerance, difference, off_device, taken
 from .errors import told
+from .latitude import Process
 from .verdict import Stage
 from .watching import Seen, settle
 
 Run = Callable[[Arguments, str], Any]  # arguments that stand on a device, and its name, to what the call returns
-Process = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Worth:
     strides: bool = True  # not of gradients, which PyTorch accumulates in the strides of the parameter
     draws: bool = False  # the numbers are random
     process: Process | None = None  # makes them unique, as with the signs of eigenvectors
+    wider: tuple[int, ...] = ()  # results that may be of a wider dtype
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def call(run: Run, arguments: Arguments, device: str, worth: Worth) -> Outputs:
     with contextlib.nullcontext() if arguments.tensors() else torch.device(device):
         outputs = run(on_device, device)
     returned = taken(outputs)
-    return Outputs(returned, returned if worth.process is None else taken(worth.process(outputs)))
+    return Outputs(returned, returned if worth.process is None else taken(worth.process(outputs, on_device)))
 
 
 def attempt(run: Callable[[], Outputs]) -> Outputs | Exception:
@@ -89,7 +90,21 @@ def trial(
     return None if isinstance(want, Exception) or isinstance(got, Exception) else want
 
 
+def _rounded(got: Any, want: Any, wider: tuple[int, ...]) -> Any:
+    """With the results that may be wider in the dtype of the CPU's."""
+    if not wider or not isinstance(got, (list, tuple)) or len(got) != len(want):
+        return got
+
+    def rounded(g: Any, w: Any) -> Any:
+        finer = torch.promote_types(g.value.dtype, w.value.dtype) == g.value.dtype
+        return replace(g, value=g.value.to(w.value.dtype)) if finer else g
+
+    return [rounded(g, w) if i in wider else g for i, (g, w) in enumerate(zip(got, want, strict=True))]
+
+
 def _difference(got: Outputs, want: Outputs, run: Run, arguments: Arguments, worth: Worth) -> str | None:
+    got = Outputs(*(_rounded(g, w, worth.wider) for g, w in ((got.returned, want.returned), (got.unique, want.unique))))
+
     def exact() -> Any:
         try:
             return randomness.seeded(lambda: call(run, arguments.widened(), "cpu", worth), 0).unique

@@ -107,3 +107,10 @@ def test_shapes_that_do_not_fit(x: tuple[int, ...], w: tuple[int, ...], how: dic
 
 def test_transposed_shapes_that_do_not_fit() -> None:
     check_error(F.conv_transpose2d, torch.randn(1, 2, 5, 5), torch.randn(3, 4, 3, 3))
+
+
+def test_transposed_gradient_with_unused_input() -> None:
+    """Output padding reaches past the stride: some of the input of the ordinary convolution is not looked at."""
+    x, w = (torch.randn(*s, dtype=torch.float64).requires_grad_() for s in ((2, 2, 4, 4), (2, 2, 4, 5)))
+    how = {"stride": (3, 2), "padding": (1, 2), "output_padding": (2, 3), "groups": 2, "dilation": (4, 4)}
+    check_grad(lambda x, w: torch.nn.functional.conv_transpose2d(x, w, **how), x, w)

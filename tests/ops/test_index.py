@@ -249,3 +249,7 @@ def test_index_select_refuses() -> None:
     x, at = torch.randn(2, 3), torch.zeros(2, 2, dtype=torch.long)
     check_error(lambda x, at: x.index_select(0, at), x, at)
     check_error(lambda x, at: x.index_select(2, at[0]), x, at)
+
+
+def test_nonzero_static_lies_in_rows() -> None:
+    check(lambda x: torch.nonzero_static(x, size=5), torch.tensor([[1, 0], [1, 1]]), strides=True)

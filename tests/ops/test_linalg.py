@@ -268,3 +268,58 @@ def test_fourier_of_other_dims_and_lengths() -> None:
     check(lambda x: torch.fft.rfft(x, n=7, dim=1), x)
     check(lambda x: torch.fft.irfft(x, n=6, dim=0), x + 0j)
     check(lambda x: torch.stft(x, 8, return_complex=True, window=torch.hann_window(8, device=x.device)), x.flatten())
+
+
+def test_distances_to_nothing_over_a_batch() -> None:
+    check_grad(torch.cdist, matrix(0, 4, 5), matrix(3, 5))
+
+
+def test_fourier_lays_out_as_the_cpu() -> None:
+    z, x = torch.randn(2, 3, 4, dtype=torch.complex64), torch.randn(2, 3, 4)
+    fft = torch.fft
+    for fn, v in (
+        (lambda v: fft.fftn(v.permute(2, 0, 1), dim=(0, 1)), z),
+        (lambda v: fft.hfft2(v, dim=(0, 2)), z),
+        (lambda v: fft.irfft(v.mT, dim=0), z),
+        (lambda v: fft.rfft2(v.permute(1, 2, 0)), x),
+        (lambda v: fft.rfft(v, dim=1, out=v.new_empty(0, dtype=torch.complex64)), x),
+        (lambda v: fft.ihfft(v, dim=1, out=v.new_empty(0, dtype=torch.complex64)), x),
+    ):
+        check(fn, v, strides=True, rtol=1e-4, atol=1e-5)
+
+
+def test_empty_targets_are_laid_out_as_results() -> None:
+    a = torch.randn(4, 4)
+    a = a @ a.mT + torch.eye(4)
+    check(lambda a: torch.linalg.eigh(a, out=(a.new_empty(0), a.new_empty(0)))[0], a, rtol=1e-4, atol=1e-4)
+    for fn in (
+        lambda a: torch.linalg.eigh(a, out=(a.new_empty(0), a.new_empty(0)))[1].abs(),
+        lambda a: torch.linalg.qr(a, out=(a.new_empty(0), a.new_empty(0))),
+        lambda a: torch.triangular_solve(a, a, out=(a.new_empty(0), a.new_empty(0))),
+    ):
+        check(fn, a, strides=True, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsd"])
+def test_least_squares_lie_in_columns(driver: str) -> None:
+    for m, n in ((5, 3), (3, 5)):
+        check(
+            lambda a, y: torch.linalg.lstsq(a, y, driver=driver).solution,
+            torch.randn(2, m, n),
+            torch.randn(2, m, 2),
+            strides=True,
+            rtol=1e-3,
+            atol=1e-3,
+        )
+
+
+def test_svd_of_zero_is_the_identity() -> None:
+    check(lambda a: torch.linalg.svd(a), torch.zeros(3, 3))
+    check_grad(lambda a: torch.linalg.norm(a, 2), torch.zeros(4, 4, requires_grad=True))
+
+
+def test_matrix_exp_of_a_batch_squares_each_as_often_as_it_needs() -> None:
+    a = torch.randn(3, 4, 4) * torch.tensor([0.1, 1.0, 8.0]).reshape(3, 1, 1)
+    exact = torch.linalg.matrix_exp(a.double())
+    errors = [(torch.linalg.matrix_exp(a.to(d)).cpu().double() - exact).norm(dim=(1, 2)) for d in ("cpu", "tpu")]
+    assert (errors[1] <= 2 * errors[0] + 1e-6 * exact.norm(dim=(1, 2))).all()

@@ -133,3 +133,36 @@ def test_renorm(p: float, dim: int) -> None:
 def test_empty() -> None:
     check_grad(lambda x, w, b: F.layer_norm(x, (6,), w, b), leaf(0, 6), leaf(6), leaf(6))
     check_grad(lambda x, w: F.batch_norm(x, None, None, w, None, True), leaf(0, 3, 4), leaf(3))
+
+
+def test_batch_norm_saves_nothing_in_evaluation() -> None:
+    x, w, mean, variance = torch.randn(4, 3, 5), torch.randn(3), torch.randn(3), torch.rand(3) + 0.5
+    aten = torch.ops.aten
+
+    def out(x: Tensor, w: Tensor, m: Tensor, v: Tensor) -> Any:
+        targets = [x.new_empty(0) for _ in range(3)]
+        names = dict(zip(("out", "save_mean", "save_invstd"), targets, strict=True))
+        aten._native_batch_norm_legit.out(x, w, w, m, v, False, 0.1, 1e-5, **names)
+        return targets
+
+    for fn in (
+        lambda x, w, m, v: aten.native_batch_norm(x, w, w, m, v, False, 0.1, 1e-5),
+        lambda x, w, m, v: aten._native_batch_norm_legit(x, w, w, m, v, False, 0.1, 1e-5),
+        lambda x, w, m, v: aten._native_batch_norm_legit_functional(x, w, w, m, v, False, 0.1, 1e-5),
+        lambda x, w, m, v: aten._native_batch_norm_legit_no_training(x, w, w, m, v, 0.1, 1e-5),
+        lambda x, w, m, v: aten._batch_norm_no_update(x, w, w, m, v, 0.1, 1e-5),
+        out,
+    ):
+        check(fn, x, w, mean, variance, rtol=1e-4, atol=1e-5)
+    with pytest.raises(RuntimeError, match="must be defined in evaluation mode"):
+        aten.native_batch_norm(x.to("tpu"), None, None, None, None, False, 0.1, 1e-5)
+
+
+def test_batch_norm_out_updates_what_runs() -> None:
+    def run(x: Tensor, m: Tensor, v: Tensor) -> Any:
+        targets = [x.new_empty(0) for _ in range(3)]
+        names = dict(zip(("out", "save_mean", "save_invstd"), targets, strict=True))
+        torch.ops.aten._native_batch_norm_legit.out(x, None, None, m, v, True, 0.1, 1e-5, **names)
+        return (*targets, m, v)
+
+    check(run, torch.randn(4, 3, 5), torch.randn(3), torch.rand(3) + 0.5, rtol=1e-4, atol=1e-5)

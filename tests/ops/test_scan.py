@@ -76,3 +76,13 @@ def test_modes(mode: str) -> None:
 def test_logcumsumexp_of_integers_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="not implemented for"):
         torch.arange(3, device="tpu").logcumsumexp(0)
+
+
+def test_log_cumulative_sums_round_little() -> None:
+    """Differences of them are what the gradient is made of."""
+    x = torch.randn(3, 200) * 5
+    exact = x.double().logcumsumexp(1)
+    error = (x.to("tpu").logcumsumexp(1).cpu().double() - exact).abs().max()
+    assert error <= 1.5 * torch.finfo(torch.float32).eps * exact.abs().max()
+    infinite = torch.tensor([[-torch.inf, 1.0, torch.inf, 2.0], [1.0, -torch.inf, torch.nan, 0.0]])
+    check(lambda x: x.logcumsumexp(1), infinite)

@@ -1,6 +1,7 @@
 """Functions of one tensor."""
 
 from math import inf, nan
+from typing import Any
 
 import pytest
 import torch
@@ -187,3 +188,23 @@ def test_poles_of_the_gamma_functions() -> None:
     check(lambda x: torch.polygamma(0, x), x, exact=True)
     for n in (2, 3):
         check(lambda x, n=n: torch.polygamma(n, x), x, exact=True)
+
+
+def test_erfinv_to_the_last_digits() -> None:
+    x = torch.cat([1 - 10 ** torch.linspace(-7, 0, 50), torch.linspace(-1, 1, 41), torch.tensor([2.0, torch.nan])])
+    got, exact = torch.erfinv(x.to("tpu")).cpu().double(), torch.erfinv(x.double())
+    assert torch.equal(got.isnan(), exact.isnan()) and torch.equal(got.isinf(), exact.isinf())
+    assert torch.allclose(got, exact, rtol=5e-7, atol=0, equal_nan=True)
+
+
+def test_zeta_on_both_sides() -> None:
+    q = torch.tensor([torch.nan, torch.inf, -torch.inf, 0.0, -1.0, -1.25, -30.25, 1e-3, 3.0, 50.0, -0.5, -2.5])
+    x = torch.tensor([1.0, 2.0, 3.0, 4.0, 1.5, 0.5, -1.0, torch.nan, 6.0]).unsqueeze(1)
+    check(torch.special.zeta, x, q, rtol=5e-6, atol=0.0)
+    check(torch.special.zeta, torch.tensor([2, 3]), torch.tensor([-3, 2]))
+
+
+@pytest.mark.parametrize("fn", [torch.Tensor.logit_, lambda x: x.mvlgamma_(1)], ids=["row", "decomposed"])
+def test_in_place_results_must_fit(fn: Any) -> None:
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+        fn(torch.ones(3, dtype=torch.int64, device="tpu"))

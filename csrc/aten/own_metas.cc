@@ -1,0 +1,88 @@
+#include "aten/own_metas.h"
+
+#include <ATen/WrapDimUtils.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace tpu::aten {
+namespace {
+
+using Arguments = c10::ArrayRef<c10::IValue>;
+using Sizes = std::vector<int64_t>;
+
+// --- Fourier transforms ---------------------------------------------------------------------------------------------
+
+std::vector<int64_t> wrapped(const c10::IValue& dims, int64_t rank) {
+  std::vector<int64_t> out = dims.toIntVector();
+  for (int64_t& d : out) d = at::maybe_wrap_dim(d, rank);
+  return out;
+}
+
+void order_by_stride(Sizes::iterator begin, Sizes::iterator end, at::IntArrayRef strides) {
+  std::stable_sort(begin, end, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+}
+
+// The library transforms the innermost dimensions: the others stand before them in the order of their strides.
+at::Tensor transformed(const Sizes& sizes, at::IntArrayRef strides, const Sizes& dims, at::TensorOptions options) {
+  Sizes order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto others = std::stable_partition(
+      order.begin(), order.end(), [&](int64_t d) { return std::find(dims.begin(), dims.end(), d) == dims.end(); });
+  order_by_stride(order.begin(), others, strides);
+  std::copy(dims.begin(), dims.end(), others);
+  Sizes out(sizes.size());
+  int64_t next = 1;
+  for (auto d = order.rbegin(); d != order.rend(); ++d) {
+    out[static_cast<size_t>(*d)] = next;
+    next *= sizes[static_cast<size_t>(*d)];
+  }
+  return at::empty_strided(sizes, out, options.device(at::kMeta));
+}
+
+at::Tensor complex_to_complex(const at::Tensor& x, Sizes dims) {
+  if (dims.empty()) return at::empty_like(x, x.options().device(at::kMeta));
+  order_by_stride(dims.begin(), dims.end(), x.strides());
+  return transformed(x.sizes().vec(), x.strides(), dims, x.options());
+}
+
+std::vector<at::Tensor> fft_c2c(Arguments a) {
+  const at::Tensor& x = a[0].toTensor();
+  return {complex_to_complex(x, wrapped(a[1], x.dim()))};
+}
+
+std::vector<at::Tensor> fft_r2c(Arguments a) {
+  const at::Tensor& x = a[0].toTensor();
+  Sizes dims = wrapped(a[1], x.dim()), sizes = x.sizes().vec();
+  int64_t& last = sizes[static_cast<size_t>(dims.back())];
+  if (a[3].toBool()) last = last / 2 + 1;
+  order_by_stride(dims.begin(), dims.end() - 1, x.strides());
+  return {transformed(sizes, x.strides(), dims, x.options().dtype(c10::toComplexType(x.scalar_type())))};
+}
+
+std::vector<at::Tensor> fft_c2r(Arguments a) {
+  at::Tensor x = a[0].toTensor();
+  Sizes dims = wrapped(a[1], x.dim()), sizes = x.sizes().vec();
+  const int64_t last = dims.back();
+  dims.pop_back();
+  sizes[static_cast<size_t>(last)] = a[3].toInt();
+  const at::TensorOptions options = x.options().dtype(c10::toRealValueType(x.scalar_type()));
+  if (!dims.empty()) x = complex_to_complex(x, dims);
+  return {transformed(sizes, x.strides(), {last}, options)};
+}
+
+const std::map<std::string, OwnMeta, std::less<>> kMetas = {
+    {"_fft_c2c", &fft_c2c},
+    {"_fft_c2r", &fft_c2r},
+    {"_fft_r2c", &fft_r2c},
+};
+
+}  // namespace
+
+OwnMeta own_meta(const std::string& functional) {
+  const auto found = kMetas.find(functional);
+  return found == kMetas.end() ? nullptr : found->second;
+}
+
+}  // namespace tpu::aten
