@@ -122,9 +122,16 @@ class PlanBuilder {
   MetaResult known_results() const {
     MetaResult meta;
     meta.arguments = arguments_.vec();
+    std::vector<at::Tensor> results;
     for (const Type& type : row_.result_types(signature())) {
       const at::ScalarType dtype = to_scalar_type(type.dtype);
-      meta.returns.emplace_back(at::empty(type.dims, at::TensorOptions(at::kMeta).dtype(dtype)));
+      results.push_back(at::empty(type.dims, at::TensorOptions(at::kMeta).dtype(dtype)));
+    }
+    const auto& returns = overload_.handle.schema().returns();
+    if (returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::ListType) {
+      meta.returns.emplace_back(results);
+    } else {
+      meta.returns.assign(results.begin(), results.end());
     }
     size_t written = 0;
     for (size_t i = 0; i < arguments_.size(); ++i) {
@@ -258,8 +265,8 @@ class PlanBuilder {
 
   void choose_compute(const Part& part) {
     const DType result = results_.empty() ? DType::kF32 : results_[0]->dtype;
-    compute_ = row_.numbers.value_or(result);
-    if (row_.numbers) return;
+    compute_ = row_.numbers != nullptr ? row_.numbers(result) : result;
+    if (row_.numbers != nullptr) return;
     if (row_.trait.promotes && !row_.computes_in_result) {
       at::native::ResultTypeState state;
       for (const PartArgument& argument : part) {

@@ -2,6 +2,7 @@
 #include "ops/families.h"
 #include "ops/float_bits.h"
 #include "ops/refusing.h"
+#include "ops/rounding.h"
 
 namespace tpu::ops {
 namespace {
@@ -62,14 +63,6 @@ Value floor_divide(Builder& b, Value x, Value y) {
 }
 
 Value truncate(Builder& b, Value x) { return b.select(b.lt(x, constant(b, x, 0)), b.ceil(x), b.floor(x)); }
-
-// To the precision of a narrower type, staying in the wider one.
-Value round_to(Builder& b, Value x, DType narrow) {
-  if (narrow != DType::kF16 && narrow != DType::kBF16) return x;
-  const char* bits = narrow == DType::kF16 ? "exponent_bits = 5 : i32, mantissa_bits = 10 : i32"
-                                           : "exponent_bits = 8 : i32, mantissa_bits = 7 : i32";
-  return b.raw("stablehlo.reduce_precision", {x}, bits, {*x.type})[0];
-}
 
 bool same_shapes(const Call& call) {
   return call.operands.size() == 2 && call.operands[1]->dims == call.operands[0]->dims;
