@@ -17,6 +17,7 @@ const Table& table() {
     add_factory(*t);
     add_fourier(*t);
     add_grid_sampler(*t);
+    add_histogram(*t);
     add_incomplete_gamma(*t);
     add_index(*t);
     add_joining(*t);
@@ -38,6 +39,7 @@ const Table& table() {
     add_resampling(*t);
     add_scan(*t);
     add_scatter(*t);
+    add_segment(*t);
     add_softmax(*t);
     add_sorting(*t);
     add_special(*t);
