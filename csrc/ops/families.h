@@ -16,6 +16,7 @@ void add_distance(Table& ops);
 void add_embedding(Table& ops);
 void add_factory(Table& ops);
 void add_fourier(Table& ops);
+void add_fractional_pooling(Table& ops);
 void add_grid_sampler(Table& ops);
 void add_histogram(Table& ops);
 void add_incomplete_gamma(Table& ops);

@@ -16,6 +16,7 @@ const Table& table() {
     add_embedding(*t);
     add_factory(*t);
     add_fourier(*t);
+    add_fractional_pooling(*t);
     add_grid_sampler(*t);
     add_histogram(*t);
     add_incomplete_gamma(*t);
