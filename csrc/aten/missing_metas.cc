@@ -22,7 +22,20 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
           bias()};
 }
 
+// LAPACK's order of elements.
+std::tuple<Tensor, Tensor> geqrf(const Tensor& self) {
+  TORCH_CHECK(self.dim() >= 2, "torch.geqrf: input must have at least 2 dimensions.");
+  auto sizes = self.sizes().vec();
+  const int64_t rows = sizes[sizes.size() - 2], columns = sizes.back();
+  std::swap(sizes[sizes.size() - 2], sizes.back());
+  const Tensor packed = at::empty(sizes, self.options()).mT();
+  sizes.resize(sizes.size() - 2);
+  sizes.push_back(std::min(rows, columns));
+  return {packed, at::empty(sizes, self.options())};
+}
+
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
+  m.impl("geqrf", TORCH_FN(geqrf));
   m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
   m.impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
 }

@@ -268,3 +268,30 @@ def test_fourier_of_other_dims_and_lengths() -> None:
     check(lambda x: torch.fft.rfft(x, n=7, dim=1), x)
     check(lambda x: torch.fft.irfft(x, n=6, dim=0), x + 0j)
     check(lambda x: torch.stft(x, 8, return_complex=True, window=torch.hann_window(8, device=x.device)), x.flatten())
+
+
+@every_dtype
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky_by_its_older_name(upper: bool, dtype: torch.dtype) -> None:
+    check_grad(partial(torch.cholesky, upper=upper), positive(2, 4, 4, dtype=dtype), **TOLERANCE[dtype])
+    check(lambda a: torch.cholesky(a, upper, out=torch.empty_like(a)), positive(4, 4, dtype=dtype).detach())
+    check(torch.cholesky, torch.empty(2, 0, 0, dtype=dtype))
+    check_error(torch.cholesky, -torch.eye(3, dtype=dtype))
+
+
+@every_dtype
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (3, 5), (2, 0, 3)], ids=str)
+def test_geqrf(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    check(torch.geqrf, matrix(*shape, dtype=dtype).detach(), strides=True, **TOLERANCE[dtype])
+
+
+@every_dtype
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+def test_ormqr(left: bool, transpose: bool, dtype: torch.dtype) -> None:
+    for rows, columns in [(5, 3), (4, 4)]:
+        packed, taus = torch.geqrf(matrix(2, rows, columns, dtype=dtype).detach())
+        y = matrix(2, rows, 3, dtype=dtype) if left else matrix(2, 3, rows, dtype=dtype)
+        run = partial(torch.ormqr, left=left, transpose=transpose)
+        check_grad(run, packed.requires_grad_(), taus.requires_grad_(), y, **TOLERANCE[dtype])
+    check(run, *(t.detach() for t in (packed, taus)), y.detach()[:, :0] if not left else y.detach()[..., :0])
