@@ -84,7 +84,7 @@ struct Legendre {
 
 // An integer as PyTorch's loops take it from a float; one that no int64 holds is below zero there.
 Value degree(Builder& b, Value n) {
-  const Value whole = b.select(b.lt(n, constant(b, n, 0)), b.full_like(n, -1), b.floor(n));
+  const Value whole = b.select(b.lt(n, constant(b, n, 0)), b.ceil(n), b.floor(n));
   return b.select(b.lt(b.abs(n), constant(b, n, 0x1p63)), whole, b.full_like(n, -1));
 }
 
