@@ -1,5 +1,6 @@
 // Meta functions of operators for which PyTorch has none.
 
+#include <ATen/native/Resize.h>
 #include <torch/library.h>
 
 namespace tpu::aten {
@@ -34,8 +35,20 @@ std::tuple<Tensor, Tensor> geqrf(const Tensor& self) {
   return {packed, at::empty(sizes, self.options())};
 }
 
+void resize_like(const Tensor& out, const Tensor& like) {
+  if (at::native::resize_output(out, like.sizes())) out.as_strided_(like.sizes(), like.strides());
+}
+
+std::tuple<Tensor&, Tensor&> geqrf_out(const Tensor& self, Tensor& packed, Tensor& taus) {
+  const auto like = aten::geqrf(self);
+  resize_like(packed, std::get<0>(like));
+  resize_like(taus, std::get<1>(like));
+  return {packed, taus};
+}
+
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("geqrf", TORCH_FN(geqrf));
+  m.impl("geqrf.a", TORCH_FN(geqrf_out));
   m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
   m.impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
 }

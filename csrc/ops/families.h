@@ -22,6 +22,7 @@ void add_histogram(Table& ops);
 void add_incomplete_gamma(Table& ops);
 void add_index(Table& ops);
 void add_joining(Table& ops);
+void add_ldl(Table& ops);
 void add_linalg(Table& ops);
 void add_linear_solve(Table& ops);
 void add_loss(Table& ops);

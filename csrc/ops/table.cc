@@ -22,6 +22,7 @@ const Table& table() {
     add_incomplete_gamma(*t);
     add_index(*t);
     add_joining(*t);
+    add_ldl(*t);
     add_linalg(*t);
     add_linear_solve(*t);
     add_loss(*t);

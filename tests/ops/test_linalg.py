@@ -295,3 +295,24 @@ def test_ormqr(left: bool, transpose: bool, dtype: torch.dtype) -> None:
         run = partial(torch.ormqr, left=left, transpose=transpose)
         check_grad(run, packed.requires_grad_(), taus.requires_grad_(), y, **TOLERANCE[dtype])
     check(run, *(t.detach() for t in (packed, taus)), y.detach()[:, :0] if not left else y.detach()[..., :0])
+
+
+@pytest.mark.parametrize("hermitian", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str)
+def test_ldl(hermitian: bool, dtype: torch.dtype) -> None:
+    def run(a: Tensor, y: Tensor) -> Any:
+        factors = linalg.ldl_factor_ex(a, hermitian=hermitian)
+        return factors, linalg.ldl_solve(factors.LD, factors.pivots, y, hermitian=hermitian)
+
+    a = torch.randn(6, 7, 7, dtype=dtype)
+    a[1] -= torch.diag(a[1].diagonal())  # pivots of two rows
+    a[2, :, 3], a[2, 3, :] = 0, 0  # singular
+    a[3] = torch.eye(7)
+    tolerance = TOLERANCE.get(dtype, TOLERANCE[torch.float64])
+    check(lambda a: linalg.ldl_factor_ex(a, hermitian=hermitian), a, strides=True, **tolerance)
+    regular = a[[0, 1, 3, 4, 5]]
+    check(run, regular, torch.randn(5, 7, 2, dtype=dtype), **tolerance)
+    check(run, regular, torch.randn(1, 7, 3, dtype=dtype), **tolerance)
+    check(run, regular[1], torch.randn(4, 7, 1, dtype=dtype), **tolerance)
+    check(run, a[:, :0, :0], a[:, :0])
+    check_error(partial(linalg.ldl_factor, hermitian=hermitian), a[2])
