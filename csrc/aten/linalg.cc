@@ -1,5 +1,6 @@
 #include "aten/linalg.h"
 
+#include <ATen/native/Resize.h>
 #include <torch/library.h>
 
 #include "aten/engine.h"
@@ -73,7 +74,24 @@ LeastSquares lstsq(const at::Tensor& a, const at::Tensor& b, std::optional<doubl
   return {vector ? solution.squeeze(-1) : solution, residuals, rank, singular};
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("linalg_lstsq", TORCH_FN(lstsq)); }
+// The older name, with its own words for what is refused.
+at::Tensor cholesky(const at::Tensor& a, bool upper) {
+  if (a.numel() == 0) return at::empty_like(a, at::MemoryFormat::Contiguous);
+  const auto [factor, info] = at::linalg_cholesky_ex(a, upper);
+  at::_linalg_check_errors(info, "cholesky", a.dim() == 2);
+  return factor;
+}
+at::Tensor& cholesky_out(const at::Tensor& a, bool upper, at::Tensor& out) {
+  const at::Tensor factor = aten::cholesky(a, upper);
+  at::native::resize_output(out, factor.sizes());
+  return out.copy_(factor);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("cholesky", TORCH_FN(cholesky));
+  m.impl("cholesky.out", TORCH_FN(cholesky_out));
+  m.impl("linalg_lstsq", TORCH_FN(lstsq));
+}
 
 }  // namespace
 }  // namespace tpu::aten

@@ -134,20 +134,26 @@ class PlanBuilder {
   MetaResult known_results() const {
     MetaResult meta;
     meta.arguments = arguments_.vec();
+    std::vector<at::Tensor> results;
     if (own_meta_ != nullptr) {
-      for (at::Tensor& t : own_meta_(arguments_.slice(0, overload_.row_args))) meta.returns.emplace_back(std::move(t));
+      results = own_meta_(arguments_.slice(0, overload_.row_args));
     } else {
       for (const Type& type : row_.result_types(signature())) {
-        const at::ScalarType dtype = to_scalar_type(type.dtype);
-        meta.returns.emplace_back(at::empty(type.dims, at::TensorOptions(at::kMeta).dtype(dtype)));
+        results.push_back(at::empty(type.dims, at::TensorOptions(at::kMeta).dtype(to_scalar_type(type.dtype))));
       }
     }
     // out= tensors take the sizes of the results.
     for (size_t i = overload_.row_args; i < arguments_.size(); ++i) {
-      const at::Tensor result = meta.returns[i - overload_.row_args].toTensor();
+      const at::Tensor& result = results[i - overload_.row_args];
       meta.arguments[i] = at::empty(result.sizes(), result.options());
     }
-    meta.returns.resize(overload_.handle.schema().returns().size());  // the others are written to arguments
+    const auto& returns = overload_.handle.schema().returns();
+    if (returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::ListType) {
+      meta.returns.emplace_back(std::move(results));
+    } else {
+      meta.returns.assign(results.begin(), results.end());
+      meta.returns.resize(returns.size());  // the others are written to arguments
+    }
     return meta;
   }
 
@@ -314,8 +320,8 @@ class PlanBuilder {
 
   void choose_compute(const Part& part) {
     const DType result = results_.empty() ? DType::kF32 : results_[0]->dtype;
-    compute_ = row_.numbers.value_or(result);
-    if (row_.numbers) return;
+    compute_ = row_.numbers != nullptr ? row_.numbers(result) : result;
+    if (row_.numbers != nullptr) return;
     if (row_.trait.promotes && !row_.computes_in_result) {
       at::native::ResultTypeState state;
       for (const PartArgument& argument : part) {

@@ -3,8 +3,30 @@
 
 #include "ops/division.h"
 #include "ops/families.h"
+#include "ops/rounding.h"
+#include "ops/spacing.h"
 
 namespace tpu::ops {
+
+// From both ends, so that both are exact. Integers space in float64 and truncate. The CPU fuses the multiplication and
+// the addition of float32, and rounds each step of narrower types.
+Value spaced(Builder& b, Value start, Value end, int64_t steps, DType result) {
+  const bool fused = result == DType::kF32, whole = is_int(result) || result == DType::kBool;
+  const DType step_in = whole ? DType::kF64 : opmath_of(result), compute = fused ? DType::kF64 : step_in;
+  const auto rounded = [&](Value v) { return round_to(b, v, result); };
+  start = rounded(b.convert(start, step_in)), end = rounded(b.convert(end, step_in));
+  if (steps <= 1) return b.broadcast_to(start, {steps});
+  const Value gaps = rounded(b.scalar_int(steps - 1, step_in));
+  const Value step = b.convert(rounded(divide_by_broadcast(b, rounded(b.sub(end, start)), gaps)), compute);
+  start = b.convert(start, compute), end = b.convert(end, compute);
+  const DType order = real_of(compute);
+  const Value number = b.iota(order, {steps}, 0);
+  const auto times = [&](Value n) { return rounded(b.mul(step, rounded(b.convert(n, compute)))); };
+  const Value from_start = rounded(b.add(start, times(number)));
+  const Value from_end = rounded(b.sub(end, times(b.sub(b.scalar_int(steps - 1, order), number))));
+  return b.convert(b.select(b.lt(number, b.scalar_int(steps / 2, order)), from_start, from_end), step_in);
+}
+
 namespace {
 
 Value broadcast(Builder& b, const Call& call, Value v) { return b.broadcast_to(v, call.results[0]->dims); }
@@ -15,28 +37,16 @@ Value arithmetic_sequence(Builder& b, const Call& call, Value start, Value step)
   return b.add(start, b.mul(i, step));
 }
 
-// From both ends, so that both are exact. Integers space in float64 and truncate.
-Value spaced(Builder& b, Value start, Value end, int64_t steps, DType compute) {
-  start = b.convert(start, compute), end = b.convert(end, compute);
-  if (steps <= 1) return b.broadcast_to(start, {steps});
-  const auto number = [&](int64_t v) { return b.scalar_int(v, compute); };
-  const Value step = divide_by_broadcast(b, b.sub(end, start), number(steps - 1));
-  const Value i = b.iota(compute, {steps}, 0);
-  const Value from_start = b.add(start, b.mul(step, i));
-  const Value from_end = b.sub(end, b.mul(step, b.sub(number(steps - 1), i)));
-  const DType order = real_of(compute);
-  return b.select(b.lt(b.iota(order, {steps}, 0), b.scalar_int(steps / 2, order)), from_start, from_end);
+// What PyTorch counts in: sums of float32 and rounding once is what keeps arange(0, 1, 0.1) at tenths.
+DType counting_dtype(DType result) {
+  if (is_int(result)) return is_unsigned(result) ? result : DType::kS64;
+  return result == DType::kF32 ? DType::kF64 : opmath_of(result);
 }
-DType spacing_dtype(const Call& call) {
-  const DType result = call.results[0]->dtype;
-  return is_int(result) || result == DType::kBool ? DType::kF64 : opmath_of(result);
-}
-Value linspace(Builder& b, const Call& call, Value start, Value end, int64_t steps) {
-  return spaced(b, start, end, steps, spacing_dtype(call));
-}
+
+DType spacing_dtype(DType result) { return is_int(result) || result == DType::kBool ? DType::kF64 : opmath_of(result); }
 Value logspace(Builder& b, const Call& call, Value start, Value end, int64_t steps, double base) {
-  const DType compute = spacing_dtype(call);
-  return b.pow(b.scalar(base, compute), spaced(b, start, end, steps, compute));
+  const DType result = call.results[0]->dtype;
+  return b.pow(b.scalar(base, spacing_dtype(result)), spaced(b, start, end, steps, result));
 }
 
 // j - i of the two innermost dimensions.
@@ -119,17 +129,20 @@ void add_arange(Table& ops) {
           [](Builder& b, const Call& call, Scalar, Ignore, Ignore, Ignore, Ignore) {
             return b.iota(call.compute, call.results[0]->dims, 0);
           })
-      .sized_by([](std::span<const double> n) { return arange_sizes(0, n[0], 1); });
+      .sized_by([](std::span<const double> n) { return arange_sizes(0, n[0], 1); })
+      .numbers_in(counting_dtype);
   ops.add("arange.start", plain,
           [](Builder& b, const Call& call, Scalar start, Scalar, Ignore, Ignore, Ignore, Ignore) {
             return b.add(start, b.iota(call.compute, call.results[0]->dims, 0));
           })
-      .sized_by([](std::span<const double> n) { return arange_sizes(n[0], n[1], 1); });
+      .sized_by([](std::span<const double> n) { return arange_sizes(n[0], n[1], 1); })
+      .numbers_in(counting_dtype);
   ops.add("arange.start_step", plain,
           [](Builder& b, const Call& call, Scalar start, Scalar, Scalar step, Ignore, Ignore, Ignore, Ignore) {
             return arithmetic_sequence(b, call, start, step);
           })
-      .sized_by([](std::span<const double> n) { return arange_sizes(n[0], n[1], n[2]); });
+      .sized_by([](std::span<const double> n) { return arange_sizes(n[0], n[1], n[2]); })
+      .numbers_in(counting_dtype);
   ops.add("range.step", plain,
           [](Builder& b, const Call& call, Scalar start, Scalar, Scalar step, Ignore, Ignore, Ignore, Ignore) {
             return arithmetic_sequence(b, call, start, step);
@@ -137,13 +150,14 @@ void add_arange(Table& ops) {
       .sized_by([](std::span<const double> n) {
         const double last = std::floor((n[1] - n[0]) / n[2]);
         return Dims{std::abs(last) < 0x1p62 ? static_cast<int64_t>(last) : -1};
-      });
+      })
+      .numbers_in(counting_dtype);
 }
 
 void add_sequences(Table& ops) {
   ops.add("linspace", plain,
           [](Builder& b, const Call& call, Scalar start, Scalar end, int64_t steps, Ignore, Ignore, Ignore, Ignore) {
-            return linspace(b, call, start, end, steps);
+            return spaced(b, start, end, steps, call.results[0]->dtype);
           });
   ops.add("logspace", plain,
           [](Builder& b, const Call& call, Scalar start, Scalar end, int64_t steps, double base, Ignore, Ignore, Ignore,

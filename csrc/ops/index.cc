@@ -125,10 +125,29 @@ void add_advanced(Table& ops) {
           [](Builder& b, Value x, OptionalValues indices, Value, bool, bool) { return check_indices(b, x, indices); });
 }
 
+bool is_index(const hlo::Type& type) { return type.dtype == DType::kS64 || type.dtype == DType::kS32; }
+
 Status refuse_index_select(const Call& call) {
   TPU_RETURN_IF_ERROR(dim_exists(call));
+  if (!is_index(*call.operands[1])) return invalid("index_select(): Expected dtype int32 or int64 for index");
   if (call.operands[1]->rank() <= 1) return {};
   return {Code::kOutOfRange, "index_select(): Index is supposed to be a vector"};
+}
+
+Status refuse_index_fill(const Call& call) {
+  if (call.operands[1]->dtype == DType::kS64) return {};
+  return {Code::kOutOfRange, "index_fill_(): Expected dtype int64 for index."};
+}
+
+Status refuse_index_reduce(const Call& call) {
+  if (is_index(*call.operands[1])) return {};
+  return invalid("index_reduce_(): Expected dtype int32/int64 for index but got: " +
+                 kernel_name(call.operands[1]->dtype));
+}
+
+Status refuse_put(const Call& call) {
+  if (call.operands[1]->dtype == DType::kS64) return {};
+  return invalid("put_(): Expected a long tensor for index, but got " + kernel_name(call.operands[1]->dtype));
 }
 
 void add_slices(Table& ops) {
@@ -169,11 +188,13 @@ void add_slices(Table& ops) {
           [](Builder& b, Value x, int64_t dim, Value index, Scalar value) {
             return index_fill(b, x, dim, index, value);
           })
-      .checks([](Builder& b, Value x, int64_t dim, Value index, Scalar) { return fill_check(b, x, dim, index); });
+      .checks([](Builder& b, Value x, int64_t dim, Value index, Scalar) { return fill_check(b, x, dim, index); })
+      .refuses(refuse_index_fill);
   ops.add(
          "index_fill.int_Tensor", plain,
          [](Builder& b, Value x, int64_t dim, Value index, Value value) { return index_fill(b, x, dim, index, value); })
-      .checks([](Builder& b, Value x, int64_t dim, Value index, Value) { return fill_check(b, x, dim, index); });
+      .checks([](Builder& b, Value x, int64_t dim, Value index, Value) { return fill_check(b, x, dim, index); })
+      .refuses(refuse_index_fill);
 
   ops.add("index_reduce", plain,
           [](Builder& b, Value x, int64_t dim, Value index, Value source, std::string how, bool include_self) {
@@ -187,7 +208,8 @@ void add_slices(Table& ops) {
           })
       .checks([](Builder& b, Value x, int64_t dim, Value index, Value, std::string, bool) {
         return size_check(b, x, dim, index);
-      });
+      })
+      .refuses(refuse_index_reduce);
 }
 
 void add_flat(Table& ops) {
@@ -205,7 +227,8 @@ void add_flat(Table& ops) {
                                              0, accumulate ? combine(b, hlo::Reduce::kAdd) : replace());
             return b.reshape(written, x.dims());
           })
-      .checks([](Builder& b, Value x, Value index, Value, bool) { return bounds_wrapping(b, index, x.numel()); });
+      .checks([](Builder& b, Value x, Value index, Value, bool) { return bounds_wrapping(b, index, x.numel()); })
+      .refuses(refuse_put);
 }
 
 void add_masked(Table& ops) {

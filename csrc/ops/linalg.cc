@@ -123,6 +123,14 @@ void add_triangular(Table& ops) {
 
 // --- QR -------------------------------------------------------------------------------------------------------------
 
+// Q y, Q^H y, y Q or y Q^H of the whole square Q.
+Value times_orthogonal(Builder& b, const Call& call, Value packed, Value taus, Value y, bool left, bool adjoined) {
+  if (call.results[0]->numel() == 0 || taus.dim(-1) == 0) return y;
+  packed = b.slice_dim(packed, packed.rank() - 1, 0, taus.dim(-1));
+  const Value q = product_of(b, {packed, taus}, packed.dim(-2)), factor = adjoined ? adjoint(b, q) : q;
+  return left ? b.matmul(factor, y, y.dtype()) : b.matmul(y, factor, y.dtype());
+}
+
 void add_qr(Table& ops) {
   ops.add("linalg_qr", plain, [](Builder& b, const Call& call, Value a, std::string mode) {
     const int64_t m = a.dim(-2), n = a.dim(-1), k = std::min(m, n);
@@ -142,6 +150,7 @@ void add_qr(Table& ops) {
     const Reflectors r = reflect(b, a);
     return Values{r.packed, r.taus};
   });
+  ops.add("ormqr", contraction, lowering<times_orthogonal>);
   ops.add("linalg_householder_product", contraction, [](Builder& b, const Call& call, Value a, Value taus) {
     if (a.numel() == 0) return b.zeros(*call.results[0]);
     return taus.numel() == 0 ? identity_like(b, a) : product_of(b, {a, taus}, a.dim(-1));

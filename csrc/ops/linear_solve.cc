@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/families.h"
+#include "ops/pivoting.h"
 #include "ops/triangles.h"
 
 namespace tpu::ops {
@@ -13,28 +14,6 @@ using hlo::Reduce;
 struct Lu {
   Value lu, pivots, order, info;  // [batch, m, n]; from 1; row i of the permuted matrix is row order[i]; as LAPACK's
 };
-
-// What LAPACK compares when it looks for a pivot.
-Value magnitude(Builder& b, Value x) {
-  return is_complex(x.dtype()) ? b.add(b.abs(b.real(x)), b.abs(b.imag(x))) : b.abs(x);
-}
-
-Value per_batch(Builder& b, Value v, const Dims& dims) { return b.broadcast_in_dim(v, dims, {0}); }
-
-Value int32(Builder& b, int64_t v) { return b.scalar_int(v, DType::kS32); }
-
-// Exchanges rows k and p (one a batch) of x [batch, m, ...].
-Value exchanged(Builder& b, Value x, Value k, Value p) {
-  const Value row = b.iota(DType::kS32, x.dims(), 1);
-  const Value is_k = b.eq(row, k), is_p = b.eq(row, per_batch(b, p, x.dims()));
-  const auto row_where = [&](Value mask) {
-    const Value only = b.select(mask, x, b.scalar(0, x.dtype()));
-    Dims mapping{0};
-    for (int64_t d = 2; d < x.rank(); ++d) mapping.push_back(d);
-    return b.broadcast_in_dim(b.reduce(Reduce::kAdd, only, {1}), x.dims(), mapping);
-  };
-  return b.select(is_k, row_where(is_p), b.select(is_p, row_where(is_k), x));
-}
 
 Lu factorize(Builder& b, Value a, bool pivot) {
   const int64_t batch = a.dim(0), m = a.dim(1), n = a.dim(2), steps = std::min(m, n);
@@ -50,15 +29,7 @@ Lu factorize(Builder& b, Value a, bool pivot) {
         Value p = b.broadcast_to(k, {batch});
         if (pivot) {
           const Value rows = b.iota(DType::kS32, {batch, m}, 1), size = magnitude(b, column_of(s[1]));
-          const Value open = b.select(b.ge(rows, k), size, b.scalar(-1, size.dtype()));
-          p = b.reduce({open, rows}, {b.scalar(-1, size.dtype()), int32(b, m)}, {1}, [&](const Values& v) {
-            // The first of the largest; NaN counts as the largest.
-            const Value nan = b.is_nan(v[0]), second_nan = b.is_nan(v[2]), before = b.lt(v[3], v[1]);
-            const Value tie = b.or_(b.eq(v[0], v[2]), b.and_(nan, second_nan));
-            const Value larger = b.or_(b.gt(v[2], v[0]), b.and_(second_nan, b.not_(nan)));
-            const Value second = b.or_(larger, b.and_(tie, before));
-            return Values{b.select(second, v[2], v[0]), b.select(second, v[3], v[1])};
-          })[1];
+          p = first_largest(b, b.select(b.ge(rows, k), size, b.scalar(-1, size.dtype()))).index;
         }
         const Value x = exchanged(b, s[1], k, p), column = column_of(x);
         const Value pivot_row = b.reshape(b.dynamic_slice(x, {zero, k, zero}, {batch, 1, n}), {batch, n});

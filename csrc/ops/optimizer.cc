@@ -150,7 +150,7 @@ void add_adam(Table& ops, const char* name, const char* tensor_lr, auto decouple
                         {lr, beta1, beta2, decay, eps, amsgrad, maximize, decltype(decoupled)::value},
                         Step(b, scale, inf));
           })
-      .numbers_in(DType::kF64);
+      .numbers_in(always<DType::kF64>);
   ops.add(tensor_lr, plain,
           [](Builder& b, Values p, Values g, Values m, Values v, Values most, Values steps, Value lr, Scalar beta1,
              Scalar beta2, Scalar decay, Scalar eps, bool amsgrad, bool maximize, optional<Value> scale,
@@ -159,7 +159,7 @@ void add_adam(Table& ops, const char* name, const char* tensor_lr, auto decouple
                         {rank0(b, lr), beta1, beta2, decay, eps, amsgrad, maximize, decltype(decoupled)::value},
                         Step(b, scale, inf));
           })
-      .numbers_in(DType::kF64);
+      .numbers_in(always<DType::kF64>);
 }
 
 void add_sgd(Table& ops) {
@@ -169,14 +169,14 @@ void add_sgd(Table& ops) {
             return sgd(b, {p, g, buffers}, {lr, decay, momentum, dampening, nesterov, maximize, first},
                        Step(b, scale, inf));
           })
-      .numbers_in(DType::kF64);
+      .numbers_in(always<DType::kF64>);
   ops.add("_fused_sgd.tensor_lr", plain,
           [](Builder& b, Values p, Values g, Values buffers, Scalar decay, Scalar momentum, Value lr, Scalar dampening,
              bool nesterov, bool maximize, bool first, optional<Value> scale, optional<Value> inf) {
             return sgd(b, {p, g, buffers}, {rank0(b, lr), decay, momentum, dampening, nesterov, maximize, first},
                        Step(b, scale, inf));
           })
-      .numbers_in(DType::kF64);
+      .numbers_in(always<DType::kF64>);
 }
 
 void add_adagrad(Table& ops) {
@@ -187,14 +187,14 @@ void add_adagrad(Table& ops) {
             lists.push_back(steps);
             return flat(lists);
           })
-      .numbers_in(DType::kF64);
+      .numbers_in(always<DType::kF64>);
   ops.add("_fused_adagrad.tensor_lr", plain,
           [](Builder& b, Values p, Values g, Values sums, Values steps, Value lr, Scalar lr_decay, Scalar decay,
              Scalar eps, bool maximize, optional<Value> scale, optional<Value> inf) {
             return flat(
                 adagrad(b, {p, g, sums}, steps, {rank0(b, lr), lr_decay, decay, eps, maximize}, Step(b, scale, inf)));
           })
-      .numbers_in(DType::kF64);
+      .numbers_in(always<DType::kF64>);
 }
 
 void add_scaler(Table& ops) {
@@ -225,7 +225,7 @@ void add_scaler(Table& ops) {
             return Values{b.reshape(b.select(bad, shrunk, good), scale.dims()),
                           b.reshape(b.select(b.or_(bad, due), zero, next), tracker.dims())};
           })
-      .numbers_in(DType::kF64);
+      .numbers_in(always<DType::kF64>);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "ops/families.h"
 #include "ops/float_bits.h"
 #include "ops/refusing.h"
+#include "ops/rounding.h"
 
 namespace tpu::ops {
 namespace {
@@ -62,14 +63,6 @@ Value floor_divide(Builder& b, Value x, Value y) {
 }
 
 Value truncate(Builder& b, Value x) { return b.select(b.lt(x, constant(b, x, 0)), b.ceil(x), b.floor(x)); }
-
-// To the precision of a narrower type, staying in the wider one.
-Value round_to(Builder& b, Value x, DType narrow) {
-  if (narrow != DType::kF16 && narrow != DType::kBF16) return x;
-  const char* bits = narrow == DType::kF16 ? "exponent_bits = 5 : i32, mantissa_bits = 10 : i32"
-                                           : "exponent_bits = 8 : i32, mantissa_bits = 7 : i32";
-  return b.raw("stablehlo.reduce_precision", {x}, bits, {*x.type})[0];
-}
 
 bool same_shapes(const Call& call) {
   return call.operands.size() == 2 && call.operands[1]->dims == call.operands[0]->dims;
@@ -185,12 +178,14 @@ void add_bitwise(Table& ops) {
   };
   add_binary(ops, pointwise,
              {"bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "bitwise_left_shift.Scalar_Tensor"},
-             left, are_whole);
+             left, [](const Call& call) { return are_whole(call, "lshift"); });
   add_binary(ops, pointwise,
              {"bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "bitwise_right_shift.Scalar_Tensor"},
-             right, are_whole);
-  add_binary(ops, pointwise, {"__lshift__.Tensor", "__lshift__.Scalar"}, left);
-  add_binary(ops, pointwise, {"__rshift__.Tensor", "__rshift__.Scalar"}, right);
+             right, [](const Call& call) { return are_whole(call, "rshift"); });
+  add_binary(ops, pointwise, {"__lshift__.Tensor", "__lshift__.Scalar"}, left,
+             [](const Call& call) { return are_whole(call, "lshift"); });
+  add_binary(ops, pointwise, {"__rshift__.Tensor", "__rshift__.Scalar"}, right,
+             [](const Call& call) { return are_whole(call, "rshift"); });
   add_logical(ops, "logical_and", [](Builder& b, Value x, Value y) { return b.and_(x, y); });
   add_logical(ops, "logical_or", [](Builder& b, Value x, Value y) { return b.or_(x, y); });
   add_logical(ops, "logical_xor", [](Builder& b, Value x, Value y) { return b.xor_(x, y); });
@@ -219,8 +214,8 @@ void add_division(Table& ops) {
   add_binary(
       ops, pointwise, {"fmod.Tensor", "fmod.Scalar"}, [](Builder& b, Value x, Value y) { return b.rem(x, y); },
       are_no_flags);
-  add_binary(ops, pointwise, {"gcd"}, lowering<gcd>);
-  add_binary(ops, pointwise, {"lcm"}, lowering<lcm>);
+  add_binary(ops, pointwise, {"gcd"}, lowering<gcd>, are_whole);
+  add_binary(ops, pointwise, {"lcm"}, lowering<lcm>, are_whole);
 }
 
 }  // namespace

@@ -188,6 +188,14 @@ void add_moments(Table& ops) {
       .refuses(only_inexact);
 }
 
+// PyTorch takes floats as float64, and integers as int64.
+Value hash(Builder& b, Value x, const Dims& dims) {
+  const Value bits = is_float(x.dtype()) ? b.bitcast(b.convert(x, DType::kF64), DType::kU64)
+                                         : b.bitcast(b.convert(x, DType::kS64), DType::kU64);
+  return b.reduce({bits}, {b.scalar_int(0, DType::kU64)}, dims,
+                  [&](const Values& v) { return Values{b.xor_(v[0], v[1])}; })[0];
+}
+
 void add_norms(Table& ops) {
   ops.add("linalg_vector_norm", plain,
           [](Builder& b, const Call& call, Value x, Number p, optional<Dims> dim, bool, optional<DType>) {
@@ -223,6 +231,11 @@ void add_reduction(Table& ops) {
   add_truth<Reduce::kOr>(ops, "any", "any.dim", "any.dims");
   add_moments(ops);
   add_norms(ops);
+  ops.add("hash_tensor", plain,
+          [](Builder& b, const Call& call, Value x, Dims dim, bool, int64_t) {
+            return fit(b, call, hash(b, x, reduced_dims(x, dim)));
+          })
+      .refuses(is_ordered);
   ops.add("logsumexp", reduction,
           [](Builder& b, const Call& call, Value x, Dims dim, bool) {
             const Dims dims = reduced_dims(x, dim);

@@ -40,13 +40,35 @@ inline Status is_inexact(const Call& call) {
   return {Code::kUnimplemented, "\"" + name_of(call) + "\" not implemented for integers"};
 }
 
-inline Status are_whole(const Call& call) {
+// A dtype as PyTorch's kernels call it.
+inline std::string kernel_name(DType dtype) {
+  switch (dtype) {
+    case DType::kF16: return "Half";
+    case DType::kBF16: return "BFloat16";
+    case DType::kF32: return "Float";
+    case DType::kF64: return "Double";
+    case DType::kC64: return "ComplexFloat";
+    case DType::kC128: return "ComplexDouble";
+    case DType::kBool: return "Bool";
+    case DType::kU8: return "Byte";
+    case DType::kS8: return "Char";
+    case DType::kS16: return "Short";
+    case DType::kS32: return "Int";
+    case DType::kS64: return "Long";
+    default: return std::string(mlir_name(dtype));
+  }
+}
+
+// `kernel`: PyTorch's kernel, where it is not called as the operator.
+inline Status are_whole(const Call& call, std::string_view kernel) {
   for (const hlo::Type* operand : call.operands) {
     if (!is_float(operand->dtype) && !is_complex(operand->dtype)) continue;
-    return {Code::kUnimplemented, "\"" + name_of(call) + "\" not implemented for floats"};
+    return {Code::kUnimplemented,
+            "\"" + std::string(kernel) + "_tpu\" not implemented for '" + kernel_name(operand->dtype) + "'"};
   }
   return {};
 }
+inline Status are_whole(const Call& call) { return are_whole(call, name_of(call)); }
 
 // The sizes of all operands are those of one result, or 1.
 inline Status broadcast_together(const Call& call) {
@@ -90,8 +112,8 @@ inline Status has_elements(const Call& call, size_t attribute = 1) {
   if (!over.empty() || call.operands[0]->numel() > 0) return {};
   const bool is_index = name_of(call).starts_with("arg");
   return {is_index ? Code::kOutOfRange : Code::kInvalidArgument,
-          name_of(call) + "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction " +
-              "dim with the 'dim' argument."};
+          name_of(call) + "(): Expected reduction dim to be specified for input.numel() == 0." +
+              (is_index ? "" : " Specify the reduction dim with the 'dim' argument.")};
 }
 
 }  // namespace tpu::ops

@@ -118,6 +118,12 @@ template <size_t at>
 std::vector<Type> like(const Call& call) {
   return {*call.operands[at]};
 }
+// The dtype in which numbers come, by that of the first result.
+using NumbersDType = DType (*)(DType result);
+template <DType dtype>
+DType always(DType /*result*/) {
+  return dtype;
+}
 using Sizes = Dims (*)(std::span<const double> numbers);
 
 struct Row {
@@ -133,7 +139,7 @@ struct Row {
   std::vector<int> format_of;       // where one of these arguments is channels_last, so is the first result
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
   bool draws = false;               // its last parameter is Drawn
-  optional<DType> numbers;          // dtype of Scalars in a row that does not promote; none: the first result's
+  NumbersDType numbers = nullptr;   // of Scalars in a row that does not promote; none: the first result's
   Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
   Refusal refusal = nullptr;
   ResultTypes result_types = nullptr;  // instead of PyTorch's meta function, where that lacks or is wrong
@@ -153,7 +159,7 @@ struct Row {
     computes_in_result = true;
     return *this;
   }
-  Row& numbers_in(DType dtype) {
+  Row& numbers_in(NumbersDType dtype) {
     numbers = dtype;
     return *this;
   }

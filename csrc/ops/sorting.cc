@@ -2,8 +2,39 @@
 #include "ops/families.h"
 #include "ops/reducing.h"
 #include "ops/refusing.h"
+#include "ops/search.h"
 
 namespace tpu::ops {
+
+Value search(Builder& b, Value sorted, Value v, bool right) {
+  constexpr int64_t kFew = 64;  // so many are compared at once
+  const int64_t n = sorted.dim(-1);
+  const auto goes_on = [&](Value element, Value wanted) {  // as std::lower_bound; also for NaN
+    return b.not_(right ? b.gt(element, wanted) : b.ge(element, wanted));
+  };
+  const bool shared = sorted.rank() == 1;
+  if (n == 0) return b.zeros({DType::kS32, v.dims()});
+  if (n <= kFew) {
+    Dims cube = v.dims(), value_dims, row_dims;
+    cube.push_back(n);
+    for (int64_t d = 0; d < v.rank(); ++d) value_dims.push_back(d);
+    for (int64_t d = 0; !shared && d < v.rank() - 1; ++d) row_dims.push_back(d);
+    row_dims.push_back(v.rank());
+    const Value passed = goes_on(b.broadcast_in_dim(sorted, cube, row_dims), b.broadcast_in_dim(v, cube, value_dims));
+    return b.reduce(hlo::Reduce::kAdd, b.convert(passed, DType::kS32), {v.rank()});
+  }
+  const Value one = b.scalar(1, DType::kS32);
+  Value low = b.zeros({DType::kS32, v.dims()}), high = b.full_like(low, static_cast<double>(n));
+  for (int64_t left = n; left > 0; left /= 2) {
+    const Value middle = b.add(low, b.shr_logical(b.sub(high, low), b.broadcast_to(one, v.dims())));
+    const Value element = shared ? take_each(b, sorted, middle) : take_along(b, sorted, middle, v.rank() - 1);
+    const Value open = b.lt(low, high), on = b.and_(open, goes_on(element, v));
+    high = b.select(b.and_(open, b.not_(on)), middle, high);
+    low = b.select(on, b.add(middle, one), low);
+  }
+  return low;
+}
+
 namespace {
 
 using hlo::Reduce;
@@ -125,37 +156,6 @@ void add_order_statistics(Table& ops) {
 
 // --- looking up
 // -------------------------------------------------------------------------------------------------------
-
-// For each of `v`, how many elements of its sorted row come before it. Rows are the last dimension of `sorted`; if it
-// has only that, it serves all of `v`, else its other dims are those of `v`.
-Value search(Builder& b, Value sorted, Value v, bool right) {
-  constexpr int64_t kFew = 64;  // so many are compared at once
-  const int64_t n = sorted.dim(-1);
-  const auto goes_on = [&](Value element, Value wanted) {  // as std::lower_bound; also for NaN
-    return b.not_(right ? b.gt(element, wanted) : b.ge(element, wanted));
-  };
-  const bool shared = sorted.rank() == 1;
-  if (n == 0) return b.zeros({DType::kS32, v.dims()});
-  if (n <= kFew) {
-    Dims cube = v.dims(), value_dims, row_dims;
-    cube.push_back(n);
-    for (int64_t d = 0; d < v.rank(); ++d) value_dims.push_back(d);
-    for (int64_t d = 0; !shared && d < v.rank() - 1; ++d) row_dims.push_back(d);
-    row_dims.push_back(v.rank());
-    const Value passed = goes_on(b.broadcast_in_dim(sorted, cube, row_dims), b.broadcast_in_dim(v, cube, value_dims));
-    return b.reduce(Reduce::kAdd, b.convert(passed, DType::kS32), {v.rank()});
-  }
-  const Value one = b.scalar(1, DType::kS32);
-  Value low = b.zeros({DType::kS32, v.dims()}), high = b.full_like(low, static_cast<double>(n));
-  for (int64_t left = n; left > 0; left /= 2) {
-    const Value middle = b.add(low, b.shr_logical(b.sub(high, low), b.broadcast_to(one, v.dims())));
-    const Value element = shared ? take_each(b, sorted, middle) : take_along(b, sorted, middle, v.rank() - 1);
-    const Value open = b.lt(low, high), on = b.and_(open, goes_on(element, v));
-    high = b.select(b.and_(open, b.not_(on)), middle, high);
-    low = b.select(on, b.add(middle, one), low);
-  }
-  return low;
-}
 
 bool is_right(bool right, const optional<std::string>& side) { return side ? *side == "right" : right; }
 

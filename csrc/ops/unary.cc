@@ -89,6 +89,29 @@ Value replace_special(Builder& b, Value x, const optional<Scalar>& nan, const op
   return b.select(b.eq(x, b.lowest(t)), low ? Value(*low) : b.scalar(-largest(t), t), y);
 }
 
+// Mantissa in [0.5, 1) and exponent, by exact scaling with powers of two: there are devices on which no program sees
+// the bits of float64.
+Values frexp(Builder& b, Value x) {
+  const Value one = constant(b, x, 1), none = b.zeros({DType::kS32, x.dims()});
+  Value size = b.abs(x), exponent = none;
+  const auto step = [&](Value where, int by) {
+    size = b.select(where, scale(b, size, std::ldexp(1, -by)), size);
+    exponent = b.select(where, b.add(exponent, b.scalar_int(by, DType::kS32)), exponent);
+  };
+  const int top = x.dtype() == DType::kF64 ? 512 : 64;
+  for (int by = top; by > 0; by /= 2) step(b.ge(size, constant(b, x, std::ldexp(1, by))), by);
+  step(b.ge(size, one), 1);
+  for (int by = top; by > 0; by /= 2) step(b.lt(size, constant(b, x, std::ldexp(1, -by))), -by);
+  const Value plain = b.and_(b.is_finite(x), b.ne(x, constant(b, x, 0)));
+  return {b.select(plain, copysign(b, size, x), x), b.select(plain, exponent, none)};
+}
+
+// Below zero from float64, where there is one: the sum of two large terms has few digits near the zeros.
+Value log_gamma(Builder& b, Value x) {
+  if (x.dtype() == DType::kF64) return b.unary("chlo.lgamma", x);
+  return b.convert(b.unary("chlo.lgamma", b.convert(x, DType::kF64)), x.dtype());
+}
+
 void add_exponentials(Table& ops) {
   add_unary_op<&Builder::exp>(ops, "exp");
   add_unary_op<&Builder::expm1>(ops, "expm1");
@@ -170,7 +193,8 @@ void add_unary(Table& ops) {
   add_unary_op(ops, "erf", [](Builder& b, Value x) { return b.unary("chlo.erf", x); });
   add_unary_op(ops, "erfc", [](Builder& b, Value x) { return b.unary("chlo.erfc", x); });
   add_unary_op(ops, "erfinv", lowering<erf_inv>);
-  add_unary_op(ops, "lgamma", [](Builder& b, Value x) { return b.unary("chlo.lgamma", x); });
+  add_unary_op(ops, "lgamma", lowering<log_gamma>);
+  ops.add("frexp.Tensor", pointwise, lowering<frexp>);
   ops.add("nan_to_num", exact,
           [](Builder& b, Value x, optional<Scalar> nan, optional<Scalar> high, optional<Scalar> low) {
             return replace_special(b, x, nan, high, low);

@@ -44,7 +44,18 @@ def test_like(layout):
 
 @pytest.mark.parametrize(
     "args",
-    [(5,), (2, 7), (2, 17, 3), (5, -5, -2), (0.0, 1, 0.1), (-1.5, 2.5), (3.5, 0, -0.5), (0,), (2, 2)],
+    [
+        (5,),
+        (2, 7),
+        (2, 17, 3),
+        (5, -5, -2),
+        (0.0, 1, 0.1),
+        (-1.5, 2.5),
+        (3.5, 0, -0.5),
+        (0.3, 77.7, 0.07),
+        (0,),
+        (2, 2),
+    ],
 )
 def test_arange(args):
     check_new(lambda device: torch.arange(*args, device=device))

@@ -323,3 +323,51 @@ def test_matrix_exp_of_a_batch_squares_each_as_often_as_it_needs() -> None:
     exact = torch.linalg.matrix_exp(a.double())
     errors = [(torch.linalg.matrix_exp(a.to(d)).cpu().double() - exact).norm(dim=(1, 2)) for d in ("cpu", "tpu")]
     assert (errors[1] <= 2 * errors[0] + 1e-6 * exact.norm(dim=(1, 2))).all()
+
+
+@every_dtype
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky_by_its_older_name(upper: bool, dtype: torch.dtype) -> None:
+    check_grad(partial(torch.cholesky, upper=upper), positive(2, 4, 4, dtype=dtype), **TOLERANCE[dtype])
+    check(lambda a: torch.cholesky(a, upper, out=torch.empty_like(a)), positive(4, 4, dtype=dtype).detach())
+    check(torch.cholesky, torch.empty(2, 0, 0, dtype=dtype))
+    check_error(torch.cholesky, -torch.eye(3, dtype=dtype))
+
+
+@every_dtype
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (3, 5), (2, 0, 3)], ids=str)
+def test_geqrf(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    check(torch.geqrf, matrix(*shape, dtype=dtype).detach(), strides=True, **TOLERANCE[dtype])
+
+
+@every_dtype
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+def test_ormqr(left: bool, transpose: bool, dtype: torch.dtype) -> None:
+    for rows, columns in [(5, 3), (4, 4)]:
+        packed, taus = torch.geqrf(matrix(2, rows, columns, dtype=dtype).detach())
+        y = matrix(2, rows, 3, dtype=dtype) if left else matrix(2, 3, rows, dtype=dtype)
+        run = partial(torch.ormqr, left=left, transpose=transpose)
+        check_grad(run, packed.requires_grad_(), taus.requires_grad_(), y, **TOLERANCE[dtype])
+    check(run, *(t.detach() for t in (packed, taus)), y.detach()[:, :0] if not left else y.detach()[..., :0])
+
+
+@pytest.mark.parametrize("hermitian", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str)
+def test_ldl(hermitian: bool, dtype: torch.dtype) -> None:
+    def run(a: Tensor, y: Tensor) -> Any:
+        factors = linalg.ldl_factor_ex(a, hermitian=hermitian)
+        return factors, linalg.ldl_solve(factors.LD, factors.pivots, y, hermitian=hermitian)
+
+    a = torch.randn(6, 7, 7, dtype=dtype)
+    a[1] -= torch.diag(a[1].diagonal())  # pivots of two rows
+    a[2, :, 3], a[2, 3, :] = 0, 0  # singular
+    a[3] = torch.eye(7)
+    tolerance = TOLERANCE.get(dtype, TOLERANCE[torch.float64])
+    check(lambda a: linalg.ldl_factor_ex(a, hermitian=hermitian), a, strides=True, **tolerance)
+    regular = a[[0, 1, 3, 4, 5]]
+    check(run, regular, torch.randn(5, 7, 2, dtype=dtype), **tolerance)
+    check(run, regular, torch.randn(1, 7, 3, dtype=dtype), **tolerance)
+    check(run, regular[1], torch.randn(4, 7, 1, dtype=dtype), **tolerance)
+    check(run, a[:, :0, :0], a[:, :0])
+    check_error(partial(linalg.ldl_factor, hermitian=hermitian), a[2])

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from ops.samples import FLOATS, values
 from oracle import check, check_grad, check_rounded
 from torch.nn import functional as F
 
@@ -103,3 +104,23 @@ def test_empty_batch() -> None:
 def test_a_window_larger_than_its_input() -> None:
     with pytest.raises(RuntimeError, match="Output size is too small"):
         F.max_pool2d(torch.randn(1, 1, 2, 2, device="tpu"), 3)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("batched", [False, True])
+def test_fractional_max_pool(batched, dtype):
+    lead = (2, 3) if batched else (3,)
+
+    def flat(x, samples):
+        return F.fractional_max_pool2d(x, (2, 3), (4, 3), return_indices=True, _random_samples=samples)
+
+    def solid(x, samples):
+        return F.fractional_max_pool3d(x, 2, (2, 3, 1), return_indices=True, _random_samples=samples)
+
+    for seed in range(3):
+        samples = values(2 if batched else 1, 3, 3, dtype=dtype, low=0, high=0.99, seed=seed)
+        check_grad(flat, values(*lead, 9, 8, dtype=dtype).requires_grad_(), samples[..., :2].contiguous())
+        check_grad(solid, values(*lead, 5, 6, 4, dtype=dtype).requires_grad_(), samples)
+    x = values(1, 2, 6, 6)
+    x[0, 0, 2, 2] = float("nan")
+    check(flat, x, values(1, 2, 2, low=0, high=0.99))
