@@ -43,6 +43,19 @@ const std::map<std::string, void (*)(const Arguments&), std::less<>> kChecks = {
 
 }  // namespace
 
+void check_one_dtype(const std::string& name, const std::vector<at::Tensor>& operands) {
+  const auto dtype = [&](size_t i) { return operands[i].scalar_type(); };
+  const bool same =
+      std::all_of(operands.begin(), operands.end(), [&](const at::Tensor& t) { return t.scalar_type() == dtype(0); });
+  if (same) return;
+  TORCH_CHECK(name != "aten::mm", "expected m1 and m2 to have the same dtype, but got: ", operands[0].dtype().name(),
+              " != ", operands[1].dtype().name());
+  TORCH_CHECK(name != "aten::mv", "addmv input tensors must have the same dtype, but got ", dtype(1), ", ", dtype(0),
+              ", and ", dtype(1));
+  TORCH_CHECK(operands.size() != 3, "self and mat2 must have the same dtype, but got ", dtype(0), " and ", dtype(2));
+  TORCH_CHECK(false, name, ": expected both tensors to have the same dtype, but got ", dtype(0), " and ", dtype(1));
+}
+
 void check_castable(const at::Tensor& result, const at::Tensor& target) {
   TORCH_CHECK(c10::canCast(result.scalar_type(), target.scalar_type()), "result type ", result.scalar_type(),
               " can't be cast to the desired output type ", target.scalar_type());

@@ -9,6 +9,9 @@ namespace tpu::aten {
 // Throws what PyTorch would, where it has such a function for the operator.
 void check_natively(const c10::OperatorHandle& op, const torch::jit::Stack& arguments);
 
+// Of the operands of a product.
+void check_one_dtype(const std::string& name, const std::vector<at::Tensor>& operands);
+
 // Of a result that goes to a tensor that is there.
 void check_castable(const at::Tensor& result, const at::Tensor& target);
 

@@ -56,10 +56,11 @@ class PlanBuilder {
   std::unique_ptr<Plan> build() {
     plan_->words.assign(frame_.words.begin(), frame_.words.end());
     if (row_.refusal != nullptr) check(row_.refusal(signature()));
+    const bool promotes = row_.trait.promotes && !row_.computes_in_result && !overload_.each;
+    if (overload_.kind != Overload::kFunctional && promotes) check_targets();
     const bool known = row_.result_types != nullptr || own_meta_ != nullptr;
     const MetaResult meta = known ? known_results() : run_meta(overload_.handle, arguments_);
     if (row_.trait.one_dtype) check_dtypes();
-    if (overload_.kind != Overload::kFunctional && row_.trait.promotes && !row_.computes_in_result) check_targets();
     if (find_resizes(meta)) return std::move(plan_);
     find_results(meta);
     const std::vector<Part> parts = overload_.each ? split_each(overload_, arguments_) : whole();
@@ -160,14 +161,10 @@ class PlanBuilder {
   void check_dtypes() const {
     std::vector<at::Tensor> tensors;
     for (size_t i = 0; i < overload_.row_args; ++i) append_tensors(arguments_[i], tensors);
-    for (const at::Tensor& t : tensors) {
-      TORCH_CHECK(t.scalar_type() == tensors[0].scalar_type(), overload_.handle.schema().name(),
-                  ": expected all tensors to have the same dtype, but got: ", tensors[0].scalar_type(),
-                  " != ", t.scalar_type());
-    }
+    check_one_dtype(overload_.handle.operator_name().name, tensors);
   }
 
-  // Meta functions in Python do not look at the dtype of what is written.
+  // Meta functions in Python have words of their own for this, or do not look at the dtype of what is written.
   void check_targets() const {
     std::vector<at::Tensor> targets;
     for (size_t i = 0; i < arguments_.size(); ++i) {

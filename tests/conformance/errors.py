@@ -24,7 +24,7 @@ def told(error: BaseException) -> str:
 
 def words(error: BaseException) -> str:
     """What an exception says, with the CPU's name for the device's."""
-    return re.sub(r"\btpu(:0)?\b", "cpu", told(error))
+    return re.sub(r"(\b|(?<=_))tpu(:0)?\b", "cpu", told(error))
 
 
 def _refusal(run: Callable[[], Any]) -> Exception | None:
