@@ -37,11 +37,22 @@ def start(d: Draw, dtype: str, gradients: bool) -> str:
     return f"{d.name()} = {made}" + (".requires_grad_()" if gradients else "")
 
 
+def shares(t: Tensor) -> bool:
+    """Whether two elements are one place in memory."""
+    if t.numel() < 2:
+        return False
+    places = torch.arange(t.untyped_storage().nbytes() // t.element_size() + 1)
+    return len(places.as_strided(t.shape, t.stride(), t.storage_offset()).unique()) < t.numel()
+
+
 def undefined(line: str, tensors: dict[str, Tensor]) -> bool:
-    """Whether the line writes memory that it also reads in another order: what results is then no one's promise."""
+    """Whether the line writes memory twice, or reads it in another order: what results is then no one's promise."""
     written = re.match(r"(v\d+)(\[.*\] = |\.\w+_\()", line) or re.search(r"(out=|_\(\[)(v\d+)", line)
     if written is None:
         return False
+    target = re.search(r"v\d+", line[written.start() :])
+    if target is not None and target[0] in tensors and shares(tensors[target[0]]) and "fill_(" not in line:
+        return True
     named = [tensors[name] for name in re.findall(r"v\d+", line) if name in tensors]
     subset = bool(re.match(r"v\d+\[.*\] = v\d+$", line))
 
@@ -117,7 +128,8 @@ def run(lines: list[str], device: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, t in names.items():
         if isinstance(t, Tensor):
-            found[name] = (t.detach().cpu(), tuple(t.shape), strides(t), t.storage_offset(), t.requires_grad)
+            grad = t.is_floating_point() and t.requires_grad  # of integers it says how a copy was made
+            found[name] = (t.detach().cpu(), tuple(t.shape), strides(t), t.storage_offset(), grad)
             if t.is_leaf and t.grad is not None:
                 found[f"{name}.grad"] = (t.grad.cpu(), tuple(t.grad.shape), (), 0, False)
     return found
