@@ -5,6 +5,7 @@
 #include "aten/errors.h"
 #include "aten/meta.h"
 #include "aten/registration.h"
+#include "cache/store.h"
 #include "ops/row.h"
 #include "python/decompose.h"
 #include "python/device.h"
@@ -18,12 +19,20 @@ namespace {
 
 using runtime::Mode;
 
+void warn(const std::string& text) {
+  try {
+    TORCH_WARN(text);
+  } catch (const std::exception&) {  // warnings may be errors; here they cannot be
+  }
+}
+
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   aten::register_operators();
   register_decompose();
   register_lines();
+  cache::set_warning_sink(&warn);
 
   m.attr("torch_version") = TORCH_TPU_TORCH_VERSION;
   m.attr("version") = TORCH_TPU_VERSION;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
+#include "cache/target.h"
 #include "runtime/memory.h"
 
 namespace tpu::runtime {
@@ -108,6 +109,8 @@ Status Device::start() {
     options.overrides["xla_backend_optimization_level"] = static_cast<int64_t>(std::atoi(level));
   }
   compile_options_ = options.serialize();
+  store_ = cache::Store::open();
+  if (store_.on()) options_key_ = cache::options_key(*client_, compile_options_);
   return {};
 }
 

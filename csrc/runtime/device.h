@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "cache/store.h"
 #include "pjrt/pjrt.h"
 #include "runtime/value.h"
 
@@ -47,6 +48,9 @@ class Device {
   const pjrt::Client& client() const { return *client_; }
   bool on_cpu() const { return client_->platform_name() == "cpu"; }
   const std::string& compile_options() const { return compile_options_; }
+  // Programs that were compiled before, here or in another process.
+  const cache::Store& store() const { return store_; }
+  uint64_t options_key() const { return options_key_; }
 
   // Elements in row-major order.
   Result<ValuePtr> upload(const void* host, const hlo::Type* type, pjrt::HostBuffer mode,
@@ -64,6 +68,8 @@ class Device {
   Status start();
   std::unique_ptr<pjrt::Client> client_;
   std::string compile_options_;
+  uint64_t options_key_ = 0;
+  cache::Store store_{nullptr};
   struct WordCache;
   WordCache* word_cache_ = nullptr;
 };

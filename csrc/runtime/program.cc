@@ -10,157 +10,6 @@
 
 namespace tpu::runtime {
 
-std::vector<bool> needed(const Recording& recording, std::span<const uint32_t> live) {
-  std::vector<bool> wanted(recording.num_results), need(recording.nodes.size());
-  for (const uint32_t i : live) wanted[i] = true;
-  for (size_t i = recording.nodes.size(); i-- > 0;) {
-    const Node& node = recording.nodes[i];
-    need[i] = node.call->has_effect;
-    for (size_t r = 0; r < node.call->results.size(); ++r) need[i] = need[i] || wanted[node.first_result + r];
-    if (!need[i]) continue;
-    for (size_t k = 0; k < node.call->operands.size(); ++k) {
-      const Ref ref = recording.operands[node.first_operand + k];
-      if (ref.kind() == Ref::kResult) wanted[ref.index()] = true;
-    }
-  }
-  return need;
-}
-
-namespace {
-
-// Which output takes the memory of each parameter, or -1. Equal types, and the output is made by the last node that
-// reads the parameter or after it: the compiler would copy the parameter to keep it from an earlier one. XLA would pair
-// them by type alone, a parameter with its own gradient.
-std::vector<int32_t> pair_donations(const Program& program, const std::vector<bool>& need) {
-  const Recording& recording = program.recording;
-  std::vector<size_t> last_use(recording.inputs.size(), 0), maker(recording.num_results, 0);
-  for (size_t i = 0; i < recording.nodes.size(); ++i) {
-    const Node& node = recording.nodes[i];
-    for (size_t r = 0; r < node.call->results.size(); ++r) maker[node.first_result + r] = i;
-    if (!need[i]) continue;
-    for (size_t k = 0; k < node.call->operands.size(); ++k) {
-      const Ref ref = recording.operands[node.first_operand + k];
-      if (ref.kind() == Ref::kInput) last_use[ref.index()] = i;
-    }
-  }
-  std::vector<bool> taken(program.live.size());
-  std::vector<int32_t> takers;
-  for (const uint32_t i : program.inputs) {
-    takers.push_back(-1);
-    if (!std::binary_search(program.given.begin(), program.given.end(), i)) continue;
-    for (size_t o = 0; o < program.live.size(); ++o) {  // in the order in which they are made
-      if (taken[o] || program.output_types[o] != recording.inputs[i] || maker[program.live[o]] < last_use[i]) continue;
-      taken[o] = true;
-      takers.back() = static_cast<int32_t>(o);
-      break;
-    }
-  }
-  return takers;
-}
-
-// The packed words of run-time scalars, taken apart again.
-class Words {
- public:
-  Words(hlo::Builder& b, hlo::Value packed) : b_(b), packed_(packed) {}
-  hlo::Value next(DType dtype) {
-    const int64_t n = size_of(dtype) / 4;
-    const hlo::Value raw = b_.slice_dim(packed_, 0, at_, at_ + n);
-    at_ += n;
-    if (dtype == DType::kU32) return b_.reshape(raw, {});
-    if (is_complex(dtype)) {
-      const DType part = real_of(dtype);
-      const hlo::Value pair = b_.bitcast(part == DType::kF64 ? b_.reshape(raw, {2, 2}) : raw, part);
-      const auto half = [&](int64_t i) { return b_.reshape(b_.slice_dim(pair, 0, i, i + 1), {}); };
-      return b_.complex(half(0), half(1));
-    }
-    return b_.bitcast(n == 1 ? b_.reshape(raw, {}) : raw, dtype);
-  }
-
- private:
-  hlo::Builder& b_;
-  hlo::Value packed_;
-  int64_t at_ = 0;
-};
-
-}  // namespace
-
-std::string build(Program& program) {
-  const Recording& recording = program.recording;
-  program.inputs.clear();
-  program.donates.clear();
-  program.scalars.clear();
-  program.word_offset.clear();
-  program.output_types.clear();
-  program.output_bytes = 0;
-  const std::vector<bool> need = needed(recording, program.live);
-  std::vector<bool> input_used(recording.inputs.size()), scalar_used(recording.scalars.size());
-  for (size_t i = 0; i < recording.nodes.size(); ++i) {
-    if (!need[i]) continue;
-    const Node& node = recording.nodes[i];
-    for (size_t k = 0; k < node.call->operands.size(); ++k) {
-      const Ref ref = recording.operands[node.first_operand + k];
-      if (ref.kind() == Ref::kInput) input_used[ref.index()] = true;
-      if (ref.kind() == Ref::kScalar) scalar_used[ref.index()] = true;
-    }
-  }
-  for (uint32_t i = 0; i < input_used.size(); ++i) {
-    if (input_used[i]) program.inputs.push_back(i);
-  }
-  std::vector<const hlo::Type*> types(recording.num_results);
-  for (const Node& node : recording.nodes) {
-    for (size_t r = 0; r < node.call->results.size(); ++r) types[node.first_result + r] = node.call->results[r];
-  }
-  for (const uint32_t i : program.live) {
-    program.output_types.push_back(types[i]);
-    program.output_bytes += types[i]->bytes();
-  }
-  const std::vector<int32_t> takers = pair_donations(program, need);
-  for (const int32_t taker : takers) program.donates.push_back(taker >= 0);
-
-  hlo::Builder b;
-  std::vector<hlo::Value> inputs(recording.inputs.size()), scalars(recording.scalars.size());
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const uint32_t input = program.inputs[i];
-    inputs[input] = b.parameter(
-        *recording.inputs[input],
-        program.donates[i] ? "tf.aliasing_output = " + std::to_string(takers[i]) + " : i32" : std::string());
-  }
-  int64_t words = 0;
-  uint32_t offset = 0;
-  for (uint32_t i = 0; i < scalar_used.size(); ++i) {
-    program.word_offset.push_back(offset);
-    const auto size = static_cast<uint32_t>(size_of(recording.scalars[i]) / 4);
-    offset += size;
-    if (!scalar_used[i]) continue;
-    program.scalars.push_back(i);
-    words += size;
-  }
-  if (words > 0) {
-    Words packed(b, b.parameter({DType::kU32, {words}}));
-    for (const uint32_t i : program.scalars) scalars[i] = packed.next(recording.scalars[i]);
-  }
-  std::vector<hlo::Value> results(recording.num_results);
-  std::vector<hlo::Value> operands;
-  for (size_t i = 0; i < recording.nodes.size(); ++i) {
-    if (!need[i]) continue;
-    const Node& node = recording.nodes[i];
-    operands.clear();
-    for (size_t k = 0; k < node.call->operands.size(); ++k) {
-      const Ref ref = recording.operands[node.first_operand + k];
-      const auto& from = ref.kind() == Ref::kResult ? results : ref.kind() == Ref::kInput ? inputs : scalars;
-      hlo::Value v = from[ref.index()];
-      const DType want = node.call->operands[k]->dtype;
-      operands.push_back(v.dtype() == want ? v : b.convert(v, want));  // only scalars travel in another dtype
-    }
-    hlo::Values made;
-    made = hlo::emit_checked(b, *node.call, operands);
-    std::copy(made.begin(), made.end(), results.begin() + node.first_result);
-  }
-  hlo::Values outputs;
-  for (const uint32_t i : program.live) outputs.push_back(results[i]);
-  return b.finish("tpu", outputs);
-}
-
 namespace {
 
 struct Entry {
@@ -259,6 +108,29 @@ std::string culprit(Device& device, const Program& program, std::span<const Line
   return "a region of " + std::to_string(program.recording.nodes.size()) + " ops";
 }
 
+cache::Fingerprint fingerprint(const Device& device, const Program& program) {
+  uint64_t structure = program.key.structure;
+  for (const uint32_t i : program.live) structure = mix(structure, i);
+  structure = mix(structure, ~uint64_t{0});
+  for (const uint32_t i : program.given) structure = mix(structure, i);
+  return {structure, program.key.dimensions, device.options_key()};
+}
+
+// Of an earlier compile, perhaps in another process. Its bytes are never serialized again: the CPU plugin then loses
+// functions.
+std::unique_ptr<pjrt::Executable> stored(const Device& device, const cache::Fingerprint& key, const std::string& text) {
+  const auto bytes = device.store().find(key, text);
+  if (!bytes) return nullptr;
+  auto loaded = device.client().load(*bytes);
+  if (!loaded.ok()) {
+    device.store().drop(key);
+    return nullptr;
+  }
+  counters().disk_hits.fetch_add(1, std::memory_order_relaxed);
+  return std::move(*loaded);
+}
+
+// Finds the executable in the store, or compiles it.
 Status compile(Device& device, Program& program, std::span<const Line> lines) {
   const auto start = std::chrono::steady_clock::now();
   std::string text;
@@ -270,19 +142,28 @@ Status compile(Device& device, Program& program, std::span<const Line> lines) {
   if (const char* file = std::getenv("TORCH_TPU_PRINT_PROGRAMS"); file != nullptr && *file == '1') {
     std::fprintf(stderr, "%s\n", text.c_str());
   }
-  auto made = device.client().compile(text, device.compile_options());
+  const cache::Fingerprint key = fingerprint(device, program);
   for (const Node& node : program.recording.nodes) {
-    if (told_to_fail(*node.call)) made = internal("TORCH_TPU_FAIL_COMPILE names it");
+    if (told_to_fail(*node.call)) {
+      return internal(culprit(device, program, lines) + " does not compile: TORCH_TPU_FAIL_COMPILE names it");
+    }
   }
-  if (!made.ok()) {
-    return Status(made.status().code(),
-                  culprit(device, program, lines) + " does not compile: " + made.status().message());
+  program.executable = stored(device, key, text);
+  if (program.executable == nullptr) {
+    auto made = device.client().compile(text, device.compile_options());
+    if (!made.ok()) {
+      return Status(made.status().code(),
+                    culprit(device, program, lines) + " does not compile: " + made.status().message());
+    }
+    program.executable = std::move(*made);
+    counters().compiles.fetch_add(1, std::memory_order_relaxed);
+    counters().compile_ns.fetch_add((std::chrono::steady_clock::now() - start).count(), std::memory_order_relaxed);
+    if (device.store().on()) {
+      if (const auto bytes = program.executable->serialize(); bytes.ok()) device.store().keep(key, text, *bytes);
+    }
   }
-  program.executable = std::move(*made);
   program.name = name_of(program.recording, program.live);
   program.temporary_bytes = program.executable->memory().temporaries;
-  counters().compiles.fetch_add(1, std::memory_order_relaxed);
-  counters().compile_ns.fetch_add((std::chrono::steady_clock::now() - start).count(), std::memory_order_relaxed);
   return {};
 }
 

@@ -51,7 +51,7 @@ def undefined(line: str, tensors: dict[str, Tensor]) -> bool:
     if written is None:
         return False
     target = re.search(r"v\d+", line[written.start() :])
-    if target is not None and target[0] in tensors and shares(tensors[target[0]]) and "fill_(" not in line:
+    if target is not None and target[0] in tensors and shares(tensors[target[0]]) and ".fill_(" not in line:
         return True
     named = [tensors[name] for name in re.findall(r"v\d+", line) if name in tensors]
     subset = bool(re.match(r"v\d+\[.*\] = v\d+$", line))
@@ -129,7 +129,8 @@ def run(lines: list[str], device: str) -> dict[str, Any]:
     for name, t in names.items():
         if isinstance(t, Tensor):
             grad = t.is_floating_point() and t.requires_grad  # of integers it says how a copy was made
-            found[name] = (t.detach().cpu(), tuple(t.shape), strides(t), t.storage_offset(), grad)
+            offset = t.storage_offset() if t.numel() else 0
+            found[name] = (t.detach().cpu(), tuple(t.shape), strides(t), offset, grad)
             if t.is_leaf and t.grad is not None:
                 found[f"{name}.grad"] = (t.grad.cpu(), tuple(t.grad.shape), (), 0, False)
     return found
