@@ -15,6 +15,12 @@ void run_determinant(const Overload& overload, torch::jit::Stack* stack) {
   run(overload, stack);
 }
 
+void run_eigen(const Overload& overload, torch::jit::Stack* stack) {
+  const at::Tensor a = (*stack)[stack->size() - overload.handle.schema().arguments().size()].toTensor();
+  TORCH_CHECK(at::isfinite(a).all().item<bool>(), "torch.linalg.eig: input tensor should not contain infs or NaNs.");
+  run(overload, stack);
+}
+
 namespace {
 
 // Solutions, residuals, ranks, singular values.
@@ -87,7 +93,17 @@ at::Tensor& cholesky_out(const at::Tensor& a, bool upper, at::Tensor& out) {
   return out.copy_(factor);
 }
 
+at::Tensor& eigvals_out(const at::Tensor& a, at::Tensor& out) {
+  const at::Tensor values = at::linalg_eigvals(a);
+  TORCH_CHECK(at::can_cast(values.scalar_type(), out.scalar_type()),
+              "torch.linalg.eigvals: Expected eigenvalues to be safely castable from ", values.scalar_type(),
+              " dtype, but got eigenvalues with dtype ", out.scalar_type());
+  at::native::resize_output(out, values.sizes());
+  return out.copy_(values);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("linalg_eigvals.out", TORCH_FN(eigvals_out));
   m.impl("cholesky", TORCH_FN(cholesky));
   m.impl("cholesky.out", TORCH_FN(cholesky_out));
   m.impl("linalg_lstsq", TORCH_FN(lstsq));

@@ -1,6 +1,7 @@
 #include "aten/own_metas.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/native/LinearAlgebraUtils.h>
 
 #include <algorithm>
 #include <map>
@@ -72,17 +73,55 @@ std::vector<at::Tensor> fft_c2r(Arguments a) {
   return {transformed(sizes, x.strides(), {last}, options)};
 }
 
+// --- LAPACK's order of elements -------------------------------------------------------------------------------------
+
+at::Tensor by_columns(const at::Tensor& like, at::ScalarType dtype) {
+  Sizes sizes = like.sizes().vec();
+  std::swap(sizes[sizes.size() - 2], sizes.back());
+  return at::empty(sizes, like.options().device(at::kMeta).dtype(dtype)).mT();
+}
+
+at::Tensor of_vectors(const at::Tensor& like, int64_t size, at::ScalarType dtype) {
+  Sizes sizes(like.sizes().begin(), like.sizes().end() - 2);
+  sizes.push_back(size);
+  return at::empty(sizes, like.options().device(at::kMeta).dtype(dtype));
+}
+
+std::vector<at::Tensor> geqrf(Arguments a) {
+  const at::Tensor& x = a[0].toTensor();
+  TORCH_CHECK(x.dim() >= 2, "torch.geqrf: input must have at least 2 dimensions.");
+  return {by_columns(x, x.scalar_type()), of_vectors(x, std::min(x.size(-2), x.size(-1)), x.scalar_type())};
+}
+
+at::ScalarType dtype_of_eigenvalues(const at::Tensor& x, const char* name) {
+  at::native::squareCheckInputs(x, name);
+  TORCH_CHECK_NOT_IMPLEMENTED(x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16,
+                              "\"linalg_eig_out_cpu\" not implemented for '", x.scalar_type(), "'");
+  return c10::toComplexType(x.scalar_type());
+}
+
+std::vector<at::Tensor> eig(Arguments a) {
+  const at::Tensor& x = a[0].toTensor();
+  const at::ScalarType dtype = dtype_of_eigenvalues(x, "linalg.eig");
+  return {of_vectors(x, x.size(-1), dtype), by_columns(x, dtype)};
+}
+
+std::vector<at::Tensor> eigvals(Arguments a) {
+  const at::Tensor& x = a[0].toTensor();
+  const at::ScalarType dtype = dtype_of_eigenvalues(x, "linalg.eigvals");
+  return {of_vectors(x, x.size(-1), dtype)};
+}
+
 const std::map<std::string, OwnMeta, std::less<>> kMetas = {
-    {"_fft_c2c", &fft_c2c},
-    {"_fft_c2r", &fft_c2r},
-    {"_fft_r2c", &fft_r2c},
+    {"_fft_c2c", {&fft_c2c}},        {"_fft_c2r", {&fft_c2r}},  {"_fft_r2c", {&fft_r2c}},
+    {"_linalg_eigvals", {&eigvals}}, {"geqrf", {&geqrf, true}}, {"linalg_eig", {&eig, true}},
 };
 
 }  // namespace
 
 OwnMeta own_meta(const std::string& functional) {
   const auto found = kMetas.find(functional);
-  return found == kMetas.end() ? nullptr : found->second;
+  return found == kMetas.end() ? OwnMeta{} : found->second;
 }
 
 }  // namespace tpu::aten

@@ -42,7 +42,7 @@ class Promiser {
     if (row_.refusal != nullptr) check(row_.refusal(signature()));
     const bool promotes = row_.trait.promotes && !row_.computes_in_result && !overload_.each;
     if (overload_.kind != Overload::kFunctional && promotes) check_targets();
-    const bool known = row_.result_types != nullptr || own_meta_ != nullptr;
+    const bool known = row_.result_types != nullptr || own_meta_.results != nullptr;
     const MetaResult meta = known ? known_results() : run_meta(overload_.handle, arguments_);
     if (row_.trait.one_dtype) check_dtypes();
     if (!find_resizes(meta)) find_results(meta);
@@ -74,8 +74,8 @@ class Promiser {
     MetaResult meta;
     meta.arguments = arguments_.vec();
     std::vector<at::Tensor> results;
-    if (own_meta_ != nullptr) {
-      results = own_meta_(arguments_.slice(0, overload_.row_args));
+    if (own_meta_.results != nullptr) {
+      results = own_meta_.results(arguments_.slice(0, overload_.row_args));
     } else {
       for (const Type& type : row_.result_types(signature())) {
         results.push_back(at::empty(type.dims, at::TensorOptions(at::kMeta).dtype(to_scalar_type(type.dtype))));
@@ -84,7 +84,9 @@ class Promiser {
     // out= tensors take the sizes of the results.
     for (size_t i = overload_.row_args; i < arguments_.size(); ++i) {
       const at::Tensor& result = results[i - overload_.row_args];
-      meta.arguments[i] = at::empty(result.sizes(), result.options());
+      meta.arguments[i] = own_meta_.targets_alike
+                              ? at::empty_strided(result.sizes(), result.strides(), result.options())
+                              : at::empty(result.sizes(), result.options());
     }
     const auto& returns = overload_.handle.schema().returns();
     if (returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::ListType) {
@@ -148,7 +150,7 @@ class Promiser {
     const auto functional = c10::Dispatcher::singleton().findSchema(
         {"aten::" + row_.name.substr(0, dot), dot == std::string::npos ? "" : row_.name.substr(dot + 1)});
     std::vector<at::Tensor> made;
-    if (own_meta_ != nullptr || row_.result_types != nullptr || !functional ||
+    if (own_meta_.results != nullptr || row_.result_types != nullptr || !functional ||
         functional->schema().arguments().size() != overload_.row_args) {
       return made;
     }

@@ -73,8 +73,11 @@ struct Special final : c10::OperatorKernel {
 const std::map<std::string, Special::Run> kSpecial = {
     {"_linalg_det", &run_determinant},
     {"_linalg_det.result", &run_determinant},
+    {"_linalg_eigvals", &run_eigen},
     {"_linalg_slogdet", &run_determinant},
     {"_linalg_slogdet.sign", &run_determinant},
+    {"linalg_eig", &run_eigen},
+    {"linalg_eig.out", &run_eigen},
     {"_index_put_impl", &run_index_put},
     {"_index_put_impl.out", &run_index_put},
     {"_index_put_impl_", &run_index_put},

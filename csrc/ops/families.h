@@ -13,6 +13,7 @@ void add_class_loss(Table& ops);
 void add_comparison(Table& ops);
 void add_convolution(Table& ops);
 void add_distance(Table& ops);
+void add_eig(Table& ops);
 void add_embedding(Table& ops);
 void add_factory(Table& ops);
 void add_fourier(Table& ops);

@@ -13,12 +13,6 @@ using hlo::Reduce;
 Value mirrored(Builder& b, Value x, bool hermitian) { return hermitian ? conjugate(b, x) : x; }
 Value on_diagonal(Builder& b, Value x, bool hermitian) { return hermitian ? b.convert(b.real(x), x.dtype()) : x; }
 
-// x [batch, ...] at place `at` (one a matrix) of dimension `dim`, which goes; zero where there is no such place.
-Value taken(Builder& b, Value x, Value at, int64_t dim) {
-  const Value here = b.eq(b.iota(DType::kS32, x.dims(), dim), per_batch(b, at, x.dims()));
-  return b.reduce(Reduce::kAdd, b.select(here, x, b.scalar(0, x.dtype())), {dim});
-}
-
 Value exchanged_on_both_sides(Builder& b, Value x, Value k, Value p) {
   return transposed(b, exchanged(b, transposed(b, exchanged(b, x, k, p)), k, p));
 }

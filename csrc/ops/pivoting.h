@@ -1,4 +1,4 @@
-// What factorizations of a batch of matrices [batch, rows, columns] need to choose pivots and move them.
+// What factorizations of a batch of matrices [batch, rows, columns] need to read places, choose pivots and move them.
 #pragma once
 
 #include "ops/triangles.h"
@@ -15,6 +15,12 @@ inline Value per_batch(Builder& b, Value v, const Dims& dims) {
 // What LAPACK compares when it looks for a pivot.
 inline Value magnitude(Builder& b, Value x) {
   return is_complex(x.dtype()) ? b.add(b.abs(b.real(x)), b.abs(b.imag(x))) : b.abs(x);
+}
+
+// x [batch, ...] at place `at` (one a matrix) of dimension `dim`, which goes; zero where there is no such place.
+inline Value taken(Builder& b, Value x, Value at, int64_t dim) {
+  const Value here = b.eq(b.iota(DType::kS32, x.dims(), dim), per_batch(b, at, x.dims()));
+  return b.reduce(hlo::Reduce::kAdd, b.select(here, x, b.scalar(0, x.dtype())), {dim});
 }
 
 // Exchanges rows k and p of x [batch, rows, ...]: the same ones of each matrix, or of each its own.

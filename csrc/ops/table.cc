@@ -13,6 +13,7 @@ const Table& table() {
     add_comparison(*t);
     add_convolution(*t);
     add_distance(*t);
+    add_eig(*t);
     add_embedding(*t);
     add_factory(*t);
     add_fourier(*t);

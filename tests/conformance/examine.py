@@ -135,7 +135,7 @@ class Examination:
                 return randomness.differ([randomness.seeded(run, seed).returned for seed in range(seeds)])
             return False
 
-        if not self.worth.contents or not any(draws(sample, 2) for sample in samples):
+        if not self.worth.contents or not any(draws(sample, 3) for sample in samples):
             return [False] * len(samples)
         return [draws(sample, 12) for sample in samples]
 

@@ -371,3 +371,62 @@ def test_ldl(hermitian: bool, dtype: torch.dtype) -> None:
     check(run, regular[1], torch.randn(4, 7, 1, dtype=dtype), **tolerance)
     check(run, a[:, :0, :0], a[:, :0])
     check_error(partial(linalg.ldl_factor, hermitian=hermitian), a[2])
+
+
+def by_place(values: Tensor) -> Tensor:
+    """Eigenvalues in an order of their own: rounding may change the device's."""
+    order = sorted(values.tolist(), key=lambda v: (round(v.real, 3), round(v.imag, 3)))
+    return torch.tensor(order, dtype=values.dtype)
+
+
+SQUARE = {
+    "random": torch.randn(8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64),
+    "lower": torch.tril(torch.arange(1.0, 65.0, dtype=torch.float64).view(8, 8)),
+    "rotation": torch.roll(torch.eye(8, dtype=torch.float64), 1, 0),
+    "defective": torch.diag(torch.ones(7, dtype=torch.float64), 1) + 2 * torch.eye(8, dtype=torch.float64),
+    "nilpotent": torch.diag(torch.ones(7, dtype=torch.float64), -1),
+    "graded": torch.diag(torch.logspace(0, -12, 8, dtype=torch.float64)) + torch.diag(torch.full((7,), 1e-13), 1),
+    "zero": torch.zeros(8, 8, dtype=torch.float64),
+    "huge": 1e300 * torch.eye(8, dtype=torch.float64).flip(0),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_eig(dtype: torch.dtype) -> None:
+    a = torch.stack(list(SQUARE.values())).to(dtype)
+    if dtype.is_complex:
+        a = a * torch.tensor(1 + 0.5j)
+    values, vectors = (t.cpu() for t in linalg.eig(a.to("tpu")))
+    size = a.abs().amax((-1, -2)).clamp(min=1e-300)
+    unit = a / size[:, None, None]
+    rest = unit.to(vectors.dtype) @ vectors - vectors * (values / size[:, None]).unsqueeze(-2)
+    assert rest.abs().max() < 1e-14
+    assert (linalg.vector_norm(vectors, dim=-2) - 1).abs().max() < 1e-14
+    want = linalg.eigvals(a)
+    for name, got, right in zip(SQUARE, values, want, strict=True):
+        if name not in ("defective", "nilpotent"):  # whose eigenvalues change with the square root of what is rounded
+            torch.testing.assert_close(by_place(got), by_place(right), rtol=1e-12, atol=1e-12 * right.abs().max())
+    if not dtype.is_complex:
+        assert not values[1].imag.any() and not vectors[1].imag.any()
+        assert set(values[0].tolist()) == set(values[0].conj().tolist())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str)
+def test_what_rests_on_eig(dtype: torch.dtype) -> None:
+    def run(a: Tensor) -> Any:
+        values, vectors = linalg.eig(a)
+        return (vectors * values.exp().unsqueeze(-2)) @ linalg.inv(vectors), linalg.eigvals(a).pow(2).sum(-1)
+
+    a = torch.randn(3, 5, 5, dtype=dtype, generator=torch.Generator().manual_seed(3)).requires_grad_()
+    check_grad(run, a, **TOLERANCE.get(dtype, TOLERANCE[torch.float64]))
+    check(linalg.eig, a[:, :0, :0].detach(), strides=True)
+    into = torch.empty(0, dtype=(a * 1j).dtype, device="tpu")
+    assert linalg.eigvals(a.detach().to("tpu"), out=into) is into
+    torch.testing.assert_close(by_place(into.cpu()[0]), by_place(linalg.eigvals(a[0].detach())), rtol=1e-4, atol=1e-4)
+    check_error(linalg.eig, a.detach() * float("nan"))
+    check_error(linalg.eig, a.detach()[:, :3])
+    check_error(linalg.eigvals, a.detach()[0, 0])
+    got = torch.empty(0, dtype=into.dtype, device="tpu"), torch.empty(0, dtype=into.dtype, device="tpu")
+    linalg.eig(a.detach().to("tpu"), out=got)
+    for vectors in (linalg.eig(a.to("tpu")).eigenvectors, got[1]):
+        assert vectors.stride() == linalg.eig(a).eigenvectors.stride()
