@@ -81,6 +81,15 @@ def test_a_narrow_result_may_be_as_near_as_that_of_the_cpu() -> None:
     cpu, near, far = (torch.tensor([1.0, v], dtype=torch.bfloat16) for v in (1016.0, 984.0, 904.0))
     assert as_near(near, cpu, exact) and not as_near(far, cpu, exact)
     assert tell(far, cpu, exact=lambda: taken(exact)) is not None
+    overflowed = torch.tensor([1.0, torch.nan], dtype=torch.bfloat16)
+    assert as_near(near, overflowed, exact) and not as_near(overflowed, cpu, exact)
+    whole, coarse, exact = (
+        torch.tensor([243, 7]).byte(),
+        torch.tensor([239, 7]).byte(),
+        torch.tensor([243.3, 7.0]).double(),
+    )
+    assert tell(whole, coarse, exact=lambda: taken(exact)) is None
+    assert tell(coarse, whole, exact=lambda: taken(exact)) is not None and tell(whole, coarse) is not None
 
 
 def test_equal_elements_may_change_places() -> None:

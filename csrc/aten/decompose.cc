@@ -4,6 +4,7 @@
 
 #include "aten/engine.h"
 #include "aten/errors.h"
+#include "aten/native_checks.h"
 #include "aten/record.h"
 #include "aten/recorder.h"
 #include "runtime/device.h"
@@ -141,6 +142,7 @@ bool run_decomposed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     runtime::counters().decompositions.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
+  check_natively(op, arguments);
   auto plan = std::make_unique<Plan>();
   plan->words.assign(frame.words.begin(), frame.words.end());
   torch::jit::Stack inner;

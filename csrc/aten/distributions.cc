@@ -112,7 +112,12 @@ const std::map<std::string, Check>& checks() {
          TORCH_CHECK(0 <= p && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
        }},
       {"multinomial", [](c10::IValue* a) { check_multinomial(a[0].toTensor(), a[1].toInt(), a[2].toBool()); }},
-      {"multinomial.out", [](c10::IValue* a) { check_multinomial(a[0].toTensor(), a[1].toInt(), a[2].toBool()); }},
+      {"multinomial.out",
+       [](c10::IValue* a) {
+         const at::ScalarType out = a[4].toTensor().scalar_type();
+         TORCH_CHECK(out == at::kLong, "multinomial expects Long tensor out, got: ", out);
+         check_multinomial(a[0].toTensor(), a[1].toInt(), a[2].toBool());
+       }},
   };
   return *checks;
 }

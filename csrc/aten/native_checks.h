@@ -1,12 +1,12 @@
-// What PyTorch's kernels check in functions that its headers give, so that users read the words of all devices: a meta
-// function in Python has words of its own.
+// What PyTorch's kernels check, in functions that its headers give or inside, so that users read the words of all
+// devices: a meta function in Python has words of its own, or none.
 #pragma once
 
 #include "aten/plan.h"
 
 namespace tpu::aten {
 
-// Throws what PyTorch would, where it has such a function for the operator.
+// Throws what PyTorch would.
 void check_natively(const c10::OperatorHandle& op, const torch::jit::Stack& arguments);
 
 // Of the operands of a product.

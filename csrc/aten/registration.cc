@@ -54,9 +54,10 @@ const Overload* make(const ops::Row& row, const std::string& name, Overload::Kin
 std::map<std::string, const Overload*, std::less<>> wrapped = {
     {"copy_", nullptr}, {"_to_copy", nullptr}, {"clone", nullptr}};
 
-// A kernel would take away the derivative that a composite has from its parts.
+// A kernel would take away the derivative that a composite has from its parts; not where the CPU has one too.
 bool is_composite(const Overload& overload) {
-  return overload.handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  return overload.handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !overload.handle.hasKernelForDispatchKey(c10::DispatchKey::CPU);
 }
 
 // Overloads with a step of their own before the engine.

@@ -79,18 +79,19 @@ void add_attention(Table& ops) {
                           b.zeros(*call.results[2]), b.zeros(*call.results[3])};
           });
   ops.add("_scaled_dot_product_fused_attention_overrideable_backward", plain,
-          [](Builder& b, Value grad, Value query, Value key, Value value, optional<Value> bias, Dims, Value out,
+          [](Builder& b, Value grad, Value query, Value key, Value value, optional<Value> bias, Dims, Value,
              Value log_sum, optional<Value>, optional<Value>, int64_t, int64_t, double, bool causal, optional<Value>,
              optional<Value>, optional<Scalar> scale) {
             const Attention a(b, query, key, value, bias, causal, scale);
-            const Value g = a.grouped(grad), o = a.grouped(out);
+            const Value g = a.grouped(grad);
             const Value s = a.scores();
             // PyTorch keeps log_sum in float32.
             const Value sums = a.compute == DType::kF64 ? a.softmax(s).log_sum() : b.reshape(log_sum, a.rows());
             const Value p = b.exp(b.sub(s, a.spread(a.finite(sums))));
             const Value dv = a.transposed_times(b.convert(p, a.dtype), g);
-            const Value along = b.reduce(Reduce::kAdd, b.mul(b.convert(g, a.compute), b.convert(o, a.compute)), {3});
-            const Value ds = b.mul(p, b.sub(a.times_transposed(g, a.v), a.spread(along)));
+            // The difference cancels: its parts come of the same numbers, not of the result as it was rounded.
+            const Value dp = a.times_transposed(g, a.v), along = b.reduce(Reduce::kAdd, b.mul(p, dp), {3});
+            const Value ds = b.mul(p, b.sub(dp, a.spread(along)));
             const Value scaled = b.convert(b.mul(ds, a.scale), a.dtype);
             const Value dq = a.times(scaled, a.k), dk = a.transposed_times(scaled, a.q);
             Values results{b.reshape(dq, query.dims()), b.reshape(dk, key.dims()), b.reshape(dv, value.dims())};

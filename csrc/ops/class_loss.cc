@@ -101,11 +101,21 @@ Status has_classes(const Type& scores) {
 Status refuse_multi_margin(const Call& call) {
   const Type &scores = *call.operands[0], &target = *call.operands[1];
   TPU_RETURN_IF_ERROR(has_classes(scores));
-  const int64_t rows = scores.rank() == 2 ? scores.dims[0] : 1;
-  if (target.rank() <= 1 && target.numel() == rows) return {};
-  return invalid(
-      "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch " +
-      std::string("size). Expected target size [") + std::to_string(rows) + "], but got " + shape(target.dims));
+  const int64_t rows = scores.rank() == 2 ? scores.dims[0] : 1, classes = scores.rank() > 0 ? scores.dims.back() : 1;
+  if (target.rank() > 1 || target.numel() != rows) {
+    return invalid(
+        "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch " +
+        std::string("size). Expected target size [") + std::to_string(rows) + "], but got " + shape(target.dims) +
+        ". Input has shape " + shape(scores.dims) + ".");
+  }
+  if (call.operands.size() == 3) {
+    const Type& weight = *call.operands[2];
+    if (weight.rank() > 1 || weight.numel() != classes) {
+      return invalid("inconsistent weight size, expected " + std::to_string(classes) + " but got " +
+                     shape(weight.dims));
+    }
+  }
+  return is_float(target.dtype) ? invalid("expected scalar type Long but found Float") : Status();
 }
 
 void add_nll(Table& ops) {
@@ -203,9 +213,10 @@ std::vector<Type> multilabel_margin_results(const Call& call) {
 Status refuse_multilabel_margin(const Call& call) {
   const Type &scores = *call.operands[0], &target = *call.operands[1];
   TPU_RETURN_IF_ERROR(has_classes(scores));
-  if (target.dtype != DType::kS64) return invalid("expected scalar type Long for the target");
   const bool one = scores.rank() < 2 && target.rank() < 2 && scores.numel() == target.numel();
-  if (one || (scores.rank() == 2 && scores.dims == target.dims)) return {};
+  if (one || (scores.rank() == 2 && scores.dims == target.dims)) {
+    return target.dtype == DType::kS64 ? Status() : invalid("expected scalar type Long for the target");
+  }
   return invalid("inconsistent target size: " + shape(target.dims) + " for input of size: " + shape(scores.dims));
 }
 

@@ -2,6 +2,7 @@
 #include "ops/losses.h"
 
 #include "ops/families.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -62,10 +63,12 @@ void add_distances(Table& ops) {
             return b.select(b.le(d, b.neg(delta)), b.neg(b.mul(g, delta)), outer);
           })
       .results(like<1>);
-  ops.add("soft_margin_loss", reduction, [](Builder& b, Value x, Value y, int64_t how) {
-    const Dims dims = common_dims(x, y);
-    return reduce_loss(b, b.log1p(b.exp(b.mul(b.neg(b.broadcast_to(x, dims)), b.broadcast_to(y, dims)))), how);
-  });
+  ops.add("soft_margin_loss", reduction,
+          [](Builder& b, Value x, Value y, int64_t how) {
+            const Dims dims = common_dims(x, y);
+            return reduce_loss(b, b.log1p(b.exp(b.mul(b.neg(b.broadcast_to(x, dims)), b.broadcast_to(y, dims)))), how);
+          })
+      .refuses(broadcast_together);
   ops.add("soft_margin_loss_backward", pointwise,
           [](Builder& b, const Call& call, Value grad, Value x, Value y, int64_t how) {
             const Value z = b.logistic(b.neg(b.mul(y, x)));

@@ -62,7 +62,7 @@ Status refuse_mv(const Call& call) {
 
 Status refuse_dot(const Call& call) {
   const Type &x = *call.operands[0], &y = *call.operands[1];
-  if (x.rank() != 1 || y.rank() != 1 || x.dims == y.dims) return {};
+  if (x.rank() != 1 || y.rank() != 1 || x.dims == y.dims || x.dtype != y.dtype) return {};
   const std::string n = std::to_string(x.numel()), m = std::to_string(y.numel());
   return invalid("inconsistent tensor size, expected tensor [" + n + "] and src [" + m +
                  "] to have the same number of elements, but got " + n + " and " + m + " elements respectively");

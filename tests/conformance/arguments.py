@@ -73,12 +73,16 @@ class Arguments:
 
         return self._map(move)
 
-    def widened(self) -> "Arguments":
-        """With float64 for narrower floats, and complex128 for complex64, in tensors and as an argument."""
+    def widened(self, integers: bool = False) -> "Arguments":
+        """With float64 for narrower floats, and complex128 for complex64, in tensors and as an argument.
+
+        ``integers``: uint8 tensors become float64 too.
+        """
+        wide = {**WIDE, torch.uint8: torch.float64} if integers else WIDE
 
         def widen(v: Any) -> Any:
             if isinstance(v, torch.Tensor):
-                return v.detach().to(WIDE.get(v.dtype, v.dtype)).requires_grad_(v.requires_grad)
+                return v.detach().to(wide.get(v.dtype, v.dtype)).requires_grad_(v.requires_grad)
             return WIDE.get(v, v) if isinstance(v, torch.dtype) else v
 
         return self._map(widen)

@@ -40,9 +40,10 @@ class Examination:
         self.dtype = dtype
         self.gradients = self.dtype in op.supported_backward_dtypes("cpu")
         self.worth = Worth(
-            latitude.tolerance(verdict.op, self.dtype) or Tolerance.of(op, self.dtype),
+            Tolerance.of(op, self.dtype),
             not selection.undefined_contents(verdict.op),
             wider=latitude.wider(verdict.op),
+            coarse=latitude.coarse(verdict.op, self.dtype),
         )
         self.verdict = verdict
 

@@ -1,12 +1,12 @@
 """Where PyTorch leaves results open: what of them is compared instead."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from .arguments import Arguments
-from .comparison import Tolerance
 
 Process = Callable[[Any, Arguments], Any]  # results of a call, and its arguments
 
@@ -15,11 +15,12 @@ STATISTICS = {
     "_batch_norm_with_update": (1, 2),
     "_native_batch_norm_legit": (1, 2),
     "native_batch_norm": (1, 2),
+    "native_group_norm": (1, 2),
     "native_layer_norm": (1, 2),
 }
 
-# Rounded from sums that the CPU forms in 16-bit integers.
-COARSE = ("_upsample_bilinear2d_aa", "nn_functional_upsample_bilinear", "nn_functional_interpolate_bilinear")
+# Of uint8 the CPU forms sums in 16-bit integers, and rounds between the dimensions: it is not exact itself.
+COARSE = re.compile(r"(_upsample|nn_functional_(interpolate|upsample))_bi(linear|cubic)(2d_aa)?")
 
 # What names elements by their index may take any of several equal ones, unless it is asked to be stable: the position
 # of its dim.
@@ -31,9 +32,9 @@ def wider(name: str) -> tuple[int, ...]:
     return STATISTICS.get(name, ())
 
 
-def tolerance(name: str, dtype: torch.dtype) -> Tolerance | None:
-    """Where the CPU is not exact itself."""
-    return Tolerance(0, 1) if name in COARSE and dtype == torch.uint8 else None
+def coarse(name: str, dtype: torch.dtype) -> bool:
+    """Whether a result in this integer dtype is also right if it is as near to that of float64 as the CPU's."""
+    return dtype == torch.uint8 and COARSE.fullmatch(name) is not None
 
 
 def results(name: str, arguments: Arguments) -> Process | None:

@@ -30,6 +30,7 @@ class Worth:
     draws: bool = False  # the numbers are random
     process: Process | None = None  # makes them unique, as with the signs of eigenvectors
     wider: tuple[int, ...] = ()  # results that may be of a wider dtype
+    coarse: bool = False  # integers too may be as near to the result in float64
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _difference(got: Outputs, want: Outputs, run: Run, arguments: Arguments, wor
 
     def exact() -> Any:
         try:
-            return randomness.seeded(lambda: call(run, arguments.widened(), "cpu", worth), 0).unique
+            return randomness.seeded(lambda: call(run, arguments.widened(worth.coarse), "cpu", worth), 0).unique
         except Exception:
             return None  # no float64 form: no excuse either
 

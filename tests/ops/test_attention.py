@@ -103,3 +103,18 @@ def test_multihead_module(module: Callable[..., torch.nn.Module], weights: bool)
         return y, w, torch.autograd.grad(y.square().sum(), list(m.parameters()))
 
     check(run, torch.randn(2, 5, 8), **TOLERANCE[torch.float32])
+
+
+def test_narrow_gradients_do_not_cancel() -> None:
+    """What is subtracted from the gradient of a weight is not made of the result, which was rounded."""
+    inputs = [torch.randn(4, n, 8).bfloat16() for n in (3, 6, 6)]
+
+    def gradients(device: str, dtype: torch.dtype) -> list[torch.Tensor]:
+        q, k, v = (t.to(device, dtype).requires_grad_() for t in inputs)
+        out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        seed = (torch.arange(out.numel()) % 13 - 4).div(4).reshape(out.shape)
+        return [g.cpu().double() for g in torch.autograd.grad(out, [q, k, v], seed.to(device, dtype))]
+
+    exact = gradients("cpu", torch.float64)
+    for got, want in zip(gradients("tpu", torch.bfloat16), exact, strict=True):
+        assert (got - want).abs().max() <= 0.01 * want.abs().max()
