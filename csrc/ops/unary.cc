@@ -106,7 +106,7 @@ Values frexp(Builder& b, Value x) {
   return {b.select(plain, copysign(b, size, x), x), b.select(plain, exponent, none)};
 }
 
-// Below zero from float64, where there is one: the sum of two large terms has few digits near the zeros.
+// In float64: below zero it is the sum of two large terms, which has few digits where they cancel.
 Value log_gamma(Builder& b, Value x) {
   if (x.dtype() == DType::kF64) return b.unary("chlo.lgamma", x);
   return b.convert(b.unary("chlo.lgamma", b.convert(x, DType::kF64)), x.dtype());
