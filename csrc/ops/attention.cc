@@ -89,8 +89,11 @@ void add_attention(Table& ops) {
             const Value sums = a.compute == DType::kF64 ? a.softmax(s).log_sum() : b.reshape(log_sum, a.rows());
             const Value p = b.exp(b.sub(s, a.spread(a.finite(sums))));
             const Value dv = a.transposed_times(b.convert(p, a.dtype), g);
-            // The difference cancels: its parts come of the same numbers, not of the result as it was rounded.
-            const Value dp = a.times_transposed(g, a.v), along = b.reduce(Reduce::kAdd, b.mul(p, dp), {3});
+            // The difference cancels: its parts come of the same numbers, not of the result as it was rounded, and what
+            // log_sum misses falls out.
+            const Value dp = a.times_transposed(g, a.v), total = b.reduce(Reduce::kAdd, p, {3});
+            const Value safe = b.select(b.eq(total, b.scalar(0, a.compute)), b.scalar(1, a.compute), total);
+            const Value along = b.div(b.reduce(Reduce::kAdd, b.mul(p, dp), {3}), safe);
             const Value ds = b.mul(p, b.sub(dp, a.spread(along)));
             const Value scaled = b.convert(b.mul(ds, a.scale), a.dtype);
             const Value dq = a.times(scaled, a.k), dk = a.transposed_times(scaled, a.q);
