@@ -122,6 +122,9 @@ class DenseArguments {
   uint32_t next_ = 0;
 };
 
+// Whether the result has the memory format of the first argument, which is not what its dense stand-in has.
+bool keeps_format(const c10::OperatorHandle& op) { return op.operator_name().name == "aten::max_unpool2d"; }
+
 }  // namespace
 
 void set_decompose(Decompose d) { decompose = d; }
@@ -153,6 +156,9 @@ bool run_decomposed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     for (const c10::IValue& v : arguments) inner.push_back(dense.of(v));
     Recorder recorder(*plan, dense.inputs);
     if (!decompose(op, &inner)) return false;
+    if (keeps_format(op)) {
+      inner[0] = inner[0].toTensor().contiguous(arguments[0].toTensor().suggest_memory_format());
+    }
     replayable = recorder.finish(inner);
   }
   runtime::counters().decompositions.fetch_add(1, std::memory_order_relaxed);

@@ -124,3 +124,10 @@ def test_fractional_max_pool(batched, dtype):
     x = values(1, 2, 6, 6)
     x[0, 0, 2, 2] = float("nan")
     check(flat, x, values(1, 2, 2, low=0, high=0.99))
+
+
+def test_unpooling_keeps_the_format(mode: str) -> None:
+    x = torch.randn(1, 2, 6, 6).to(memory_format=torch.channels_last)
+    y, at = torch.nn.functional.max_pool2d(x, 2, return_indices=True)
+    for _ in range(2):  # the second call replays
+        check(lambda y, at: torch.nn.functional.max_unpool2d(y, at, 2), y, at, strides=True, mode=mode)
