@@ -5,16 +5,25 @@
 //     return b.add(self, b.mul(value, b.mul(t1, t2)));
 //   });
 //
-// | C++ type of a parameter        | the argument is |
-// |--------------------------------|-------------------------------------------------------------------------------------|
-// | Value, optional<Value>, Values | a tensor, Tensor?, Tensor[] | | Raw, optional<Raw>             | a tensor that a
-// promoting trait leaves in its own dtype (still broadcast)           | | OptionalValues                 | Tensor?[]
-// (indices)                                                                 | | Scalar, optional<Scalar>       | a
-// number (Scalar, float or int) passed at run time: a new one compiles nothing      | | int64_t, bool, double, string,
-// Dims, vector<double>, Number, and optional<> of them | part of the program            | | DType, optional<DType> | a
-// ScalarType, part of the program                                                   | | Random | Generator?: seed and
-// offset at run time                                             | | Ignore                         | looked at by
-// nobody (device, layout, memory_format, pin_memory)                     |
+//   C++ type of a parameter          the argument is
+//
+//   Value, optional<Value>, Values   a tensor, Tensor?, Tensor[]
+//
+//   Raw, optional<Raw>               a tensor that a promoting trait leaves in its own dtype (still broadcast)
+//
+//   OptionalValues                   Tensor?[] (indices)
+//
+//   Scalar, optional<Scalar>         a number that comes at run time: a new one compiles nothing
+//
+//   int64_t, bool, double, string,   part of the program
+//   Dims, vector<double>, Number,
+//   and optional<> of them
+//
+//   DType, optional<DType>           a ScalarType, part of the program
+//
+//   Random                           Generator?: seed and offset come at run time
+//
+//   Ignore                           looked at by nobody (device, layout, memory_format, pin_memory)
 //
 // A last parameter of type Drawn stands for no argument: the default generator, where the schema has none.
 // A first parameter `const Call&` after the builder gives the types that PyTorch promises for the results.
