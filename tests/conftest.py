@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 # Tests count compiles: a cache of earlier runs would change them.
-os.environ["TORCH_TPU_CACHE_DIR"] = ""
+os.environ.setdefault("TORCH_TPU_CACHE_DIR", "")
 
 import pytest
 import torch
