@@ -144,3 +144,11 @@ def test_debug_mode_waits():
         x = torch.ones(300, 300).tpu()
         x + x
         assert torch_tpu._C.idle()
+
+
+def test_float64_rounds_after_each_operator(mode):
+    third = torch.tensor(1 / 3, dtype=torch.float64)
+    assert (third.tpu() * 3 - 1).item() == 0
+    x, y, z = torch.rand(3, 500, dtype=torch.float64)
+    got = (x.tpu() * y.tpu() + z.tpu()).mul(x.tpu()).sub_(y.tpu())
+    assert torch.equal(got.cpu(), (x * y + z).mul(x).sub_(y))

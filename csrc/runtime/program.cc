@@ -135,7 +135,7 @@ Status compile(Device& device, Program& program, std::span<const Line> lines) {
   const auto start = std::chrono::steady_clock::now();
   std::string text;
   try {
-    text = build(program);
+    text = build(program, device.on_cpu());
   } catch (const std::exception& error) {
     return internal(culprit(device, program, lines) + " has no program: " + error.what());
   }

@@ -32,8 +32,10 @@ struct Program {
 };
 
 // StableHLO of a recording. Throws hlo::BuildError. Fills inputs, donates and scalars of `program`, whose key,
-// recording, live and given are set.
-std::string build(Program& program);
+// recording, live and given are set. `contracts`: the compiler makes one rounding of a product and a sum that it fuses,
+// as those for CPUs do. In float64, where x / 3 * 3 - 1 is to be 0 in every mode, results of operators are then kept
+// from fusing.
+std::string build(Program& program, bool contracts);
 
 // Which nodes are needed for `live`.
 std::vector<bool> needed(const Recording& recording, std::span<const uint32_t> live);

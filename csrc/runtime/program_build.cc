@@ -76,9 +76,16 @@ class Words {
   int64_t at_ = 0;
 };
 
+// Whose users count on every digit. Views move numbers, no more.
+bool rounds_in_double(const hlo::Call& call) {
+  if (call.name.starts_with("view.") || call.name.starts_with("storage.")) return false;
+  return std::any_of(call.results.begin(), call.results.end(),
+                     [](const hlo::Type* type) { return real_of(type->dtype) == DType::kF64; });
+}
+
 }  // namespace
 
-std::string build(Program& program) {
+std::string build(Program& program, bool contracts) {
   const Recording& recording = program.recording;
   program.inputs.clear();
   program.donates.clear();
@@ -148,6 +155,7 @@ std::string build(Program& program) {
     }
     hlo::Values made;
     made = hlo::emit_checked(b, *node.call, operands);
+    if (contracts && rounds_in_double(*node.call)) made = b.optimization_barrier(made);
     std::copy(made.begin(), made.end(), results.begin() + node.first_result);
   }
   hlo::Values outputs;
