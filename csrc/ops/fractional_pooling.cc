@@ -35,7 +35,9 @@ Values pool(Builder& b, const Call& call, Value x, const Dims& kernel, Value sam
   Dims cube{planes};  // planes, windows by dimension, elements of a window by dimension
   for (size_t i = 0; i < n; ++i) cube.push_back(out[leading + i]);
   for (const int64_t k : kernel) cube.push_back(k);
-  samples = b.reshape(b.convert(samples, call.compute), {planes, static_cast<int64_t>(n)});
+  const auto all = samples.numel() / static_cast<int64_t>(n);  // of one image too there may be samples for a batch
+  samples = b.reshape(b.convert(samples, call.compute), {all, static_cast<int64_t>(n)});
+  samples = b.slice_dim(samples, 0, 0, planes);
   Value place = b.zeros({DType::kS32, cube});
   for (size_t i = 0; i < n; ++i) {
     const auto column = static_cast<int64_t>(n == 2 ? n - 1 - i : i), dim = static_cast<int64_t>(i);

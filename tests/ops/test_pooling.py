@@ -121,6 +121,9 @@ def test_fractional_max_pool(batched, dtype):
         samples = values(2 if batched else 1, 3, 3, dtype=dtype, low=0, high=0.99, seed=seed)
         check_grad(flat, values(*lead, 9, 8, dtype=dtype).requires_grad_(), samples[..., :2].contiguous())
         check_grad(solid, values(*lead, 5, 6, 4, dtype=dtype).requires_grad_(), samples)
+    if not batched:  # samples for a batch: the first ones count
+        many = values(2, 3, 3, dtype=dtype, low=0, high=0.99, seed=5)
+        check(solid, values(3, 5, 6, 4, dtype=dtype), many)
     x = values(1, 2, 6, 6)
     x[0, 0, 2, 2] = float("nan")
     check(flat, x, values(1, 2, 2, low=0, high=0.99))
