@@ -11,7 +11,7 @@ os.environ.setdefault("TORCH_TPU_CACHE_DIR", "")
 
 import pytest
 import torch
-from ledger import KNOWN_FAILURES
+from ledger import KNOWN_FAILURES, KNOWN_FAILURES_OF
 
 import torch_tpu
 from torch_tpu.modes import current_mode
@@ -63,6 +63,10 @@ def python() -> Callable[..., Finished]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the ledger's tests; a test that the ledger names must exist where its file was collected whole."""
+    plugin = os.environ.get("TORCH_TPU_PLUGIN", "")
+    known = dict(KNOWN_FAILURES)
+    for name, failures in KNOWN_FAILURES_OF.items():
+        known |= failures if name in plugin else {}
     for item in items:
-        if reason := KNOWN_FAILURES.get(item.nodeid):
+        if reason := known.get(item.nodeid):
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from ledger import REFUSED_AS_ON_CPU
 from oracle import check_error
 
 X = torch.arange(12.0).view(3, 4)
@@ -78,6 +79,8 @@ REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {
     "float indices, filled": lambda x: x.index_fill(0, x[0], 1.0),
     "float indices, put": lambda x: x.put(x, x),
     "a shift of floats": lambda x: x << 1,
+    "eigenvalues of half": lambda x: torch.linalg.eig(x[:, :3].half()),
+    "a histogram of integers": lambda x: torch.histogram(x.long(), 3),
     "bitwise on floats": lambda x: x & x,
     "numpy of a device": lambda x: torch.ones(1).as_strided((1,), (1,)).requires_grad_().numpy(),
     "a convolution of other channels": lambda x: torch.conv2d(x.view(1, 1, 3, 4), x.new_ones(2, 3, 1, 1)),
@@ -92,6 +95,13 @@ REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_as_on_cpu(name: str) -> None:
     check_error(REFUSED[name], X)
+
+
+@pytest.mark.parametrize("name", REFUSED_AS_ON_CPU)
+def test_what_is_not_implemented_is_not_on_the_cpu_either(name: str) -> None:
+    for device in ("cpu", "tpu"):
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            REFUSED[name](X.to(device))
 
 
 def test_two_devices_are_both_named() -> None:

@@ -1,6 +1,5 @@
 """When work is launched: the three modes, and backward in the region of the thread that asked for it."""
 
-import os
 import threading
 
 import pytest
@@ -148,8 +147,6 @@ def test_debug_mode_waits():
 
 
 def test_float64_rounds_after_each_operator(mode):
-    if mode == "defer" and "xla_cpu_pjrt" in os.environ.get("TORCH_TPU_PLUGIN", ""):
-        pytest.skip("the older compiler drops the barrier before it fuses")
     third = torch.tensor(1 / 3, dtype=torch.float64)
     assert (third.tpu() * 3 - 1).item() == 0
     x, y, z = torch.rand(3, 500, dtype=torch.float64)

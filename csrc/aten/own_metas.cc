@@ -96,7 +96,7 @@ std::vector<at::Tensor> geqrf(Arguments a) {
 at::ScalarType dtype_of_eigenvalues(const at::Tensor& x, const char* name) {
   at::native::squareCheckInputs(x, name);
   TORCH_CHECK_NOT_IMPLEMENTED(x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16,
-                              "\"linalg_eig_out_cpu\" not implemented for '", x.scalar_type(), "'");
+                              "\"linalg_eig_out_tpu\" not implemented for '", x.scalar_type(), "'");
   return c10::toComplexType(x.scalar_type());
 }
 

@@ -1,6 +1,7 @@
 // Histograms over bins of one or several dimensions.
 #include "ops/families.h"
 #include "ops/reducing.h"
+#include "ops/refusing.h"
 #include "ops/search.h"
 #include "ops/spacing.h"
 
@@ -97,17 +98,15 @@ std::vector<Type> of_many_given(const Call& call) {
   return {{x.dtype, sizes}};
 }
 
-Status refuse(const Call& call, const std::string& name) {
-  if (!is_float(call.operands[0]->dtype)) {
-    return {Code::kUnimplemented, "\"" + name + "_cpu\" not implemented for integers"};
-  }
-  return {};
+Status refuse(const Call& call) {
+  const DType dtype = call.operands[0]->dtype;
+  return is_float(dtype) ? Status() : not_implemented("histogramdd", dtype);
 }
 Status refuse_one(const Call& call) {
   const auto* bins = std::get_if<int64_t>(&call.attributes[1]);
   if (bins != nullptr && *bins <= 0)
     return invalid("torch.histogram(): bins must be > 0, but got " + std::to_string(*bins));
-  return refuse(call, "histogram");
+  return refuse(call);
 }
 Status refuse_many(const Call& call) {
   const Type& x = *call.operands[0];
@@ -117,7 +116,7 @@ Status refuse_many(const Call& call) {
     return invalid("torch.histogramdd: expected " + std::to_string(x.dims.back()) +
                    " sequences of bin edges or bin counts, but got " + std::to_string(bins->size()));
   }
-  return refuse(call, "histogramdd");
+  return refuse(call);
 }
 
 }  // namespace

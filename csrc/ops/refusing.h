@@ -59,12 +59,15 @@ inline std::string kernel_name(DType dtype) {
   }
 }
 
+inline Status not_implemented(const std::string& kernel, DType dtype) {
+  return {Code::kUnimplemented, "\"" + kernel + "\" not implemented for '" + kernel_name(dtype) + "'"};
+}
+
 // `kernel`: PyTorch's kernel, where it is not called as the operator.
 inline Status are_whole(const Call& call, std::string_view kernel) {
   for (const hlo::Type* operand : call.operands) {
     if (!is_float(operand->dtype) && !is_complex(operand->dtype)) continue;
-    return {Code::kUnimplemented,
-            "\"" + std::string(kernel) + "_tpu\" not implemented for '" + kernel_name(operand->dtype) + "'"};
+    return not_implemented(std::string(kernel) + "_tpu", operand->dtype);
   }
   return {};
 }
