@@ -8,7 +8,8 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What also runs on the second plugin: its compiler is years apart from the first's.
 SECOND = $(addprefix tests/,test_models.py test_views.py test_copies.py test_modes.py test_generator.py test_repeats.py \
-  ops/test_optimizer.py)
+  test_robust.py ops/test_optimizer.py ops/test_pointwise.py ops/test_reduction.py ops/test_convolution.py \
+  ops/test_random.py)
 SOURCES = $(wildcard csrc/*.cc csrc/*/*.cc csrc/*/*.h)
 
 N ?= 300
