@@ -6,15 +6,11 @@ ARGS ?=
 BUILD := build/$(PRESET)
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-# What also runs on the second plugin: its compiler is years apart from the first's.
-SECOND = $(addprefix tests/,test_models.py test_views.py test_copies.py test_modes.py test_generator.py test_repeats.py \
-  test_robust.py ops/test_optimizer.py ops/test_pointwise.py ops/test_reduction.py ops/test_convolution.py \
-  ops/test_random.py)
 SOURCES = $(wildcard csrc/*.cc csrc/*/*.cc csrc/*/*.h)
 
 N ?= 300
 
-.PHONY: fuzz help setup configure build test test-cpp test-py conformance demo bench lint format clean
+.PHONY: fuzz tpu-check help setup configure build test test-cpp test-py test-second conformance demo bench lint format clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -36,19 +32,28 @@ $(BUILD)/build.ninja: | .venv
 .venv:
 	@scripts/setup.sh
 
-test: test-cpp test-py  ## all tests: C++ with each CPU plugin, then Python
+test: test-cpp test-py test-second  ## all tests: C++ and Python, with each CPU plugin
 
 test-cpp: $(BUILD)/build.ninja  ## the C++ tests (PRESET=asan or tsan: under that sanitizer)
 	@flock $(BUILD) ninja -C $(BUILD) tpu_tests
 	@ctest --test-dir $(BUILD) --output-on-failure $(ARGS)
 
-test-py: build  ## the Python tests, then a part of them on the second CPU plugin
+test-py: build  ## the Python tests
 	@python -m pytest -n 2 $(ARGS)
+
+# Its compiler is years apart from the first one's.
+test-second: build  ## the Python tests on the second CPU plugin
 	@TORCH_TPU_PLUGIN=$$(python -c 'from torch_tpu._plugin import cpu_plugins; print(cpu_plugins()[1])') \
-	  python -m pytest -n 2 -q $(SECOND) $(ARGS)
+	  python -m pytest -n 2 -q $(ARGS)
 
 conformance: build  ## PyTorch's operator database on the device and on the CPU
 	@python -m tests.conformance $(ARGS)
+
+# The compiler in a folder of its own: where libtpu is importable, other libraries may take the machine for a TPU.
+tpu-check: build  ## compile the op table and the test models for TPUs that are not here
+	@test -e build/libtpu/libtpu/libtpu.so || python -m pip install -q --no-deps --target build/libtpu -r requirements/aot.txt
+	@TPU_LIBRARY_PATH=$${TPU_LIBRARY_PATH:-$(CURDIR)/build/libtpu/libtpu/libtpu.so} \
+	  python -m tools.tpu_check --page docs/tpu-check.md --check $(ARGS)
 
 fuzz: build  ## random programs on the CPU and the device: make fuzz N=1000 (ARGS="--help" tells more)
 	@python -m tests.fuzz $(N) $(ARGS)
@@ -57,13 +62,14 @@ demo: | .venv  ## show it at work
 	@python -m torch_tpu.demo $(ARGS)
 
 bench: | .venv  ## the C++ benchmarks, then the device beside its peers (ARGS="--help" tells more)
-	@cmake --preset bench >/dev/null && ninja -C build/bench tpu_bench | tail -n 1
+	@cmake --preset bench >/dev/null && ninja -C build/bench tpu_bench tpu_floor | tail -n 1
 	@test -e build/peers/done || { python -m venv build/peers && build/peers/bin/pip install -q -r requirements/peers.txt \
 	  && touch build/peers/done; }
 	@TORCH_TPU_PLUGIN=$$(python -c 'from torch_tpu._plugin import find; print(find())') \
 	  build/bench/tpu_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only=true \
 	  --benchmark_enable_random_interleaving=true 2>/dev/null | grep -E '^Benchmark|median|cv'
-	@python -m bench --jax build/peers/bin/python --page docs/benchmarks.md $(ARGS)
+	@export TORCH_TPU_PLUGIN=$$(python -c 'from torch_tpu._plugin import find; print(find())'); \
+	  python -m bench --jax build/peers/bin/python --floor build/bench/tpu_floor --page docs/benchmarks.md $(ARGS)
 
 lint: | .venv  ## formatting, static checks, include directions
 	@clang-format --dry-run -Werror $(SOURCES)

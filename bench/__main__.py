@@ -7,11 +7,13 @@ range.
 
 import argparse
 import json
+import math
 import os
 import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -25,6 +27,8 @@ CASES = {
     "record": ("an add of 16x16 that nobody reads", 1e6, "us"),
     "mlp": ("a training step of an MLP (784-512-512-10, batch 64, SGD), loss read", 1e3, "ms"),
     "mlp_async": ("the same, loss read after 20 steps", 1e3, "ms"),
+    "gpt": ("a training step of a GPT (4 layers, width 128, context 128, batch 16, AdamW), loss read", 1e3, "ms"),
+    "gpt_async": ("the same, loss read after 8 steps", 1e3, "ms"),
     "decode": ("a token of a small GPT, caches written in place at a new position", 1e3, "ms"),
 }
 
@@ -49,18 +53,22 @@ class Contestant:
         return self.process.stdout, self.process.stdin
 
 
-def start(name: str, python: str, core: int | None, *arguments: str) -> Contestant:
-    pin = ["taskset", "-c", str(core)] if core is not None else []
+def environment(peer: bool) -> dict[str, str]:
     env = {**os.environ, "TORCH_TPU_CACHE_DIR": ""}
-    if arguments[0] == "jax":
+    if peer:
         env |= {"JAX_PLATFORMS": "cpu"}
         env.pop("PYTHONPATH", None)
+    return env
+
+
+def start(name: str, core: int | None, *command: str, peer: bool = False) -> Contestant:
+    pin = ["taskset", "-c", str(core)] if core is not None else []
     process = subprocess.Popen(
-        [*pin, python, str(HERE / "worker.py"), *arguments],
+        [*pin, *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=env,
+        env=environment(peer),
     )
     contestant = Contestant(name, process)
     line = contestant.pipes()[0].readline()
@@ -76,8 +84,9 @@ def rows(seconds: dict[str, list[float]], case: str, ours: list[str], peers: lis
     for name in ours:
         row = [what if name == ours[0] else "", name, f"{statistics.median(seconds[name]) * scale:.2f} {unit}"]
         for peer in peers:
-            ratios = sorted(a / b for a, b in zip(seconds[name], seconds[peer], strict=True))
-            row.append(f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+            ratios = sorted(a / b for a, b in zip(seconds[name], seconds[peer], strict=True) if not math.isnan(b))
+            middle = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})" if ratios else ""
+            row.append(middle)
         found.append(row)
     return found
 
@@ -103,6 +112,7 @@ def main() -> int:
     parser.add_argument("--cases", default=",".join(CASES), help="which, of: %(default)s")
     parser.add_argument("--rounds", type=int, default=9, help="measurements of each (default %(default)s)")
     parser.add_argument("--jax", metavar="PYTHON", help="a Python that has jax, as a peer; else without it")
+    parser.add_argument("--floor", metavar="TPU_FLOOR", help="the program of floor.cc, as a peer; else without it")
     parser.add_argument("--core", type=int, default=1, help="the core all run on; -1 for any (default %(default)s)")
     parser.add_argument("--page", type=Path, help="write the table to this file, as docs/benchmarks.md")
     args = parser.parse_args()
@@ -110,10 +120,19 @@ def main() -> int:
     if unknown := [case for case in cases if case not in CASES]:
         parser.error(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
     core = args.core if 0 <= args.core < (os.cpu_count() or 1) else None
-    contestants = [start(f"tpu, {mode}", sys.executable, core, "torch", "tpu", mode) for mode in ("strict", "defer")]
-    contestants.append(start("cpu", sys.executable, core, "torch", "cpu"))
+    worker = str(HERE / "worker.py")
+    contestants = [
+        start(f"tpu, {mode}", core, sys.executable, worker, "torch", "tpu", mode) for mode in ("strict", "defer")
+    ]
+    contestants.append(start("cpu", core, sys.executable, worker, "torch", "cpu"))
     if args.jax:
-        contestants.append(start("jax.jit", args.jax, core, "jax"))
+        contestants.append(start("jax.jit", core, args.jax, worker, "jax", peer=True))
+    programs = tempfile.TemporaryDirectory()
+    if args.floor:
+        if not args.jax:
+            parser.error("--floor needs --jax, which writes its programs")
+        subprocess.run([args.jax, worker, "jax-export", programs.name], check=True, env=environment(peer=True))
+        contestants.append(start("floor", core, args.floor, programs.name))
     ours = [c.name for c in contestants[:2]]
     peers = [c.name for c in contestants[2:]]
     body = []

@@ -21,7 +21,7 @@ def setup(device: str, mode: str = "") -> tuple[Callable[[str], Case], dict[str,
     torch.set_num_threads(1)
     torch.manual_seed(0)
     table = {"chain": chain, "add_read": add_read, "record": record, "mlp": mlp, "mlp_async": mlp_async}
-    table["decode"] = decode
+    table |= {"decode": decode, "gpt": gpt, "gpt_async": gpt_async}
     return (lambda name: table[name](device)), versions
 
 
@@ -80,25 +80,48 @@ def mlp_step(device: str) -> Callable[[], Tensor]:
     return step
 
 
-def mlp(device: str) -> Case:
-    step = mlp_step(device)
-
+def read_each(step: Callable[[], Tensor], steps: int) -> Case:
     def run() -> None:
-        for _ in range(20):
+        for _ in range(steps):
             step().item()
 
-    return run, 20
+    return run, steps
 
 
-def mlp_async(device: str) -> Case:
-    step = mlp_step(device)
-
+def read_last(step: Callable[[], Tensor], steps: int) -> Case:
     def run() -> None:
-        for _ in range(20):
+        for _ in range(steps):
             loss = step()
         loss.item()
 
-    return run, 20
+    return run, steps
+
+
+def mlp(device: str) -> Case:
+    return read_each(mlp_step(device), 20)
+
+
+def mlp_async(device: str) -> Case:
+    return read_last(mlp_step(device), 20)
+
+
+def gpt_step(device: str) -> Callable[[], Tensor]:
+    from torch_tpu.demo.model import GPT, Config
+    from torch_tpu.demo.train import step
+
+    model = GPT(Config(VOCABULARY)).to(device)
+    optimizer = torch.optim.AdamW(model.groups(weight_decay=0.1), lr=3e-4, betas=(0.9, 0.95))
+    tokens = torch.randint(0, VOCABULARY, (16, 129)).to(device)
+    inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+    return lambda: step(model, optimizer, inputs, targets)
+
+
+def gpt(device: str) -> Case:
+    return read_each(gpt_step(device), 4)
+
+
+def gpt_async(device: str) -> Case:
+    return read_last(gpt_step(device), 8)
 
 
 class Block(nn.Module):

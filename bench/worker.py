@@ -1,7 +1,7 @@
 """One contestant: a process that is asked for a case by line, and answers with one measurement of it.
 
 A case is made on first use and kept, so that compiles are paid once and rounds alternate between live processes.
-Usage: worker.py torch DEVICE [MODE] | worker.py jax
+Usage: worker.py torch DEVICE [MODE] | worker.py jax | worker.py jax-export FOLDER
 """
 
 import json
@@ -24,6 +24,10 @@ def measure(case: Case) -> float:
 
 
 def main() -> None:
+    if sys.argv[1] == "jax-export":
+        import cases_jax
+
+        return cases_jax.export(sys.argv[2])
     if sys.argv[1] == "torch":
         import cases_torch
 

@@ -11,7 +11,7 @@ os.environ.setdefault("TORCH_TPU_CACHE_DIR", "")
 
 import pytest
 import torch
-from ledger import KNOWN_FAILURES, KNOWN_FAILURES_OF
+from ledger import ABORTS_OF, KNOWN_FAILURES, KNOWN_FAILURES_OF
 
 import torch_tpu
 from torch_tpu.modes import current_mode
@@ -67,6 +67,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = dict(KNOWN_FAILURES)
     for name, failures in KNOWN_FAILURES_OF.items():
         known |= failures if name in plugin else {}
+    aborts = {test: reason for name, tests in ABORTS_OF.items() if name in plugin for test, reason in tests.items()}
     for item in items:
         if reason := known.get(item.nodeid):
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+        if reason := aborts.get(item.nodeid):
+            item.add_marker(pytest.mark.skip(reason=reason))

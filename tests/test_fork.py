@@ -65,6 +65,38 @@ def test_child_may_free_what_it_inherited(python):
     assert got.out == "freed [3.0]\n"
 
 
+def test_child_of_a_process_whose_other_thread_compiles(python):
+    got = python(
+        HEAD
+        + """
+    import threading
+    with torch_tpu.eager_mode("defer"):
+        x = torch.randn(5, 5).tpu()
+    begun, made = threading.Event(), []
+
+    def compiles():
+        torch_tpu.eager_mode("defer")
+        made.append(torch.linalg.eigvals(x).abs())
+        begun.set()
+        made.append(made[0].tolist())
+
+    thread = threading.Thread(target=compiles)
+    thread.start()
+    begun.wait()
+    time.sleep(0.3)
+    for work in (
+        lambda: made[0] + 1, lambda: made[0].cpu(), lambda: x.sin(), lambda: x[1:].clone(), lambda: torch.ones(7).tpu(),
+        lambda: torch.empty(3, 11, device="tpu"), lambda: torch.tpu.synchronize(), lambda: torch.tpu.Event().record(),
+    ):
+        message = child(work)
+        assert "fork" in message, message
+    print(child(lambda: torch_tpu.eager_mode("strict") and "set"))
+    thread.join()
+    """
+    )
+    assert got.out == "set\n"
+
+
 def test_fork_before_the_device_starts(python):
     got = python(
         HEAD

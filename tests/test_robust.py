@@ -103,6 +103,15 @@ def test_failing_compile_names_op_and_line(monkeypatch, eager):
     assert (((x + 1) - x) * 2).tolist() == [2.0] * size, "the program that failed is tried again"
 
 
+@pytest.mark.parametrize(("file", "named"), [("\u00e9.py", "\u00e9.py:1"), ("odd\udc80.py", "test_robust.py:")])
+def test_files_with_odd_names(monkeypatch, file, named):
+    torch_tpu.eager_mode("strict")
+    x = torch.arange(1229.0 + len(named)).tpu()  # a size that no other test compiles for
+    monkeypatch.setenv("TORCH_TPU_FAIL_COMPILE", "sub")
+    with pytest.raises(RuntimeError, match=rf"aten::sub\S* recorded at \S*{named}"):
+        exec(compile("x - 1", file, "exec"), {"x": x})
+
+
 def test_failed_values_tell_why_each_time(monkeypatch):
     torch_tpu.eager_mode("defer")
     x = torch.arange(1237.0).tpu()  # a size that no other test compiles for

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from torch_tpu import _C, _plugin
+from torch_tpu import _C, _plugin, _remote_cache
 
 version: str = _C.version
 
@@ -23,12 +23,15 @@ def register() -> None:
     _C.set_memory_limit(_memory_limit())
     torch.utils.rename_privateuse1_backend("tpu")
     from torch_tpu import _printing, _sharing, device
+    from torch_tpu._explain import live
 
     torch._register_device_module("tpu", device)
     torch.set_autocast_dtype("tpu", torch.bfloat16)  # of this thread; others when they first use the device
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _printing.register()
     _sharing.register()
+    _remote_cache.start()
+    live.start()
     atexit.register(_finish)
 
 
@@ -43,8 +46,13 @@ def _memory_limit() -> int:
 
 def _finish() -> None:
     """Before the interpreter goes: no launch is left running. An error that nobody looked for is nobody's now."""
+    from torch_tpu._explain import live
+
     if _C.started():
         try:
             _C.synchronize()
         except RuntimeError:
             pass
+        _C.cache_leave()
+    live.finish()
+    _remote_cache.finish()

@@ -23,7 +23,7 @@ void* address_of(const Cell* cell) {
 }
 
 // What storage code of PyTorch itself calls (torch.UntypedStorage(8, device="tpu")), and torch.accelerator's memory
-// functions. Figures come from the account of the device; nothing is cached, so reserved is allocated.
+// functions. Figures come from the account of the device, which caches nothing: reserved is allocated.
 struct Allocator final : c10::DeviceAllocator {
   at::DataPtr allocate(size_t) override { return make_data_ptr(new Cell); }
   at::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -31,7 +31,7 @@ struct Allocator final : c10::DeviceAllocator {
     TORCH_CHECK(false, "device tpu: storages are copied by clone(), not by address");
   }
   bool initialized() override { return runtime::Device::started(); }
-  void emptyCache(c10::MempoolId_t) override {}
+  void emptyCache(c10::MempoolId_t) override { runtime::Device::release_freed_memory(); }
   void recordStream(const at::DataPtr&, c10::Stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
     const runtime::MemoryFigures m = runtime::memory().figures();

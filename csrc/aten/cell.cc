@@ -38,6 +38,13 @@ at::Tensor make_tensor(runtime::ValuePtr value, const hlo::Type* type, at::Scala
   return t;
 }
 
+at::Tensor make_view(const at::Tensor& other, at::ScalarType dtype, at::IntArrayRef sizes, at::IntArrayRef strides,
+                     int64_t offset) {
+  at::Tensor t = wrap(c10::intrusive_ptr<at::StorageImpl>::reclaim_copy(other.storage().unsafeGetStorageImpl()), dtype);
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
+  return t;
+}
+
 const hlo::Type* natural_type(DType dtype, at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset,
                               size_t storage_bytes) {
   const int64_t elements = static_cast<int64_t>(storage_bytes) / size_of(dtype);
@@ -68,6 +75,7 @@ const hlo::Type* natural_type(DType dtype, at::IntArrayRef sizes, at::IntArrayRe
 }
 
 at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, std::optional<at::MemoryFormat> format) {
+  refuse_fork();
   at::detail::check_size_nonnegative(sizes);
   const DType ours = to_dtype(dtype);
   const at::MemoryFormat layout = format.value_or(at::MemoryFormat::Contiguous);
@@ -80,6 +88,7 @@ at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, std::optional<at::
 }
 
 at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) {
+  refuse_fork();
   at::detail::check_size_nonnegative(sizes);
   const DType ours = to_dtype(dtype);
   const size_t bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype));

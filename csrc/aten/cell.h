@@ -34,6 +34,9 @@ at::Tensor make_tensor(runtime::ValuePtr value, const hlo::Type* type, at::Scala
 // Any geometry; `type` of the value that fills the storage.
 at::Tensor make_tensor(runtime::ValuePtr value, const hlo::Type* type, at::ScalarType dtype, at::IntArrayRef sizes,
                        at::IntArrayRef strides, size_t storage_bytes);
+// A tensor of any geometry over the storage of another, which autograd does not see as its view.
+at::Tensor make_view(const at::Tensor& other, at::ScalarType dtype, at::IntArrayRef sizes, at::IntArrayRef strides,
+                     int64_t offset);
 
 // The type of value that suits a tensor of this geometry best as the sole owner of `storage_bytes`: its sizes in memory
 // order where it is dense, else flat.

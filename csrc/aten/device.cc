@@ -16,7 +16,7 @@
 namespace tpu::aten {
 
 void synchronize() {
-  if (runtime::Device::forked()) check(runtime::Device::get());  // throws
+  refuse_fork();
   if (!runtime::Device::started()) return;
   check(runtime::Region::cut_all());
   check(check(runtime::Device::get())->wait());
@@ -78,6 +78,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override { return runtime::Device::configured() ? 1 : 0; }
 
   void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag flag) const override {
+    refuse_fork();
     check(runtime::Region::current().cut());
     if (*event == nullptr) *event = new Event{flag == c10::EventFlag::BACKEND_DEFAULT, {}};
     auto& e = *static_cast<Event*>(*event);

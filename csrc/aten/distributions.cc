@@ -57,6 +57,8 @@ void check_multinomial(const at::Tensor& self, int64_t samples, bool replacement
   TORCH_CHECK(self.size(-1) <= int64_t{1} << 24, "number of categories cannot exceed 2^24");
 }
 
+void check_deviation(double std) { TORCH_CHECK(std >= 0, "normal expects std >= 0.0, but found std ", std); }
+
 using Check = void (*)(c10::IValue* a);
 
 const std::map<std::string, Check>& checks() {
@@ -81,6 +83,9 @@ const std::map<std::string, Check>& checks() {
          a[1] = to;
        }},
       {"uniform_", [](c10::IValue* a) { check_uniform(a[0].toTensor(), a[1].toDouble(), a[2].toDouble()); }},
+      {"normal_", [](c10::IValue* a) { check_deviation(a[2].toDouble()); }},
+      {"normal.Tensor_float", [](c10::IValue* a) { check_deviation(a[1].toDouble()); }},
+      {"normal.Tensor_float_out", [](c10::IValue* a) { check_deviation(a[1].toDouble()); }},
       {"log_normal_",
        [](c10::IValue* a) {
          const double std = a[2].toDouble();

@@ -59,6 +59,10 @@ void apply(const Run& run, const Values& values, torch::jit::Stack* stack, size_
       case Output::kConstant: return out.constant;
       case Output::kFresh: break;
     }
+    if (out.shares >= 0) {
+      const at::Tensor& other = returns[static_cast<size_t>(out.shares)].toTensor();
+      return make_view(other, out.dtype, out.sizes, out.strides, out.offset);
+    }
     ValuePtr value = value_of(out.source, run, values);
     if (out.contiguous) return make_tensor(std::move(value), out.type, out.dtype);
     at::Tensor t = make_tensor(std::move(value), out.type, out.dtype, out.sizes, out.strides, out.bytes);
@@ -135,8 +139,13 @@ void run_once(const Overload& overload, torch::jit::Stack* stack, bool* again) {
 
 void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, size_t num_arguments) {
   Run run{plan, frame};
-  if (plan.random) std::tie(run.seed, run.offset) = draw(frame.generator, plan.random_count);
-  runtime::counters().ops_recorded.fetch_add(1, std::memory_order_relaxed);
+  Recorder* const recorder = Recorder::active();
+  if (plan.random && recorder != nullptr) {
+    run.offset = recorder->draw(plan.random_count);
+  } else if (plan.random) {
+    std::tie(run.seed, run.offset) = draw(frame.generator, plan.random_count);
+  }
+  if (recorder == nullptr) runtime::counters().ops_recorded.fetch_add(1, std::memory_order_relaxed);
 
   Region& region = Region::current();
   for (const TensorArg& t : frame.tensors) {
@@ -161,7 +170,7 @@ void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, si
     for (const uint32_t r : plan.escaping) values[r] = region.result(results[r].index());
     due = region.due();
   }
-  if (Recorder* recorder = Recorder::active()) recorder->note(plan, frame, values, run.offset);
+  if (recorder != nullptr) recorder->note(plan, frame, values, run.offset);
   apply(run, values, stack, num_arguments);
   if (due && !holding()) {  // after apply(): values that the call replaced are dead
     const std::lock_guard lock(region.mutex);
@@ -169,7 +178,22 @@ void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, si
   }
 }
 
+// PyTorch counts the writes of an in-place operator above this kernel, but for those of lists, whose kernels do it.
+void count_writes(const Overload& overload, c10::ArrayRef<c10::IValue> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!overload.args[i].written || !arguments[i].isTensorList()) continue;
+    for (const c10::IValue& v : arguments[i].toListRef()) {
+      const at::Tensor& t = v.toTensor();
+      if (!t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
+    }
+  }
+}
+
 void run(const Overload& overload, torch::jit::Stack* stack) {
+  refuse_fork();
+  if (overload.each && overload.kind != Overload::kFunctional) {
+    count_writes(overload, torch::jit::last(*stack, overload.args.size()));
+  }
   bool again = false;
   run_once(overload, stack, &again);
   if (again) {

@@ -1,5 +1,7 @@
 #include "aten/errors.h"
 
+#include "runtime/device.h"
+
 namespace tpu::aten {
 
 void raise(const Status& status) {
@@ -14,6 +16,10 @@ void raise(const Status& status) {
 
 void check(const Status& status) {
   if (!status.ok()) raise(status);
+}
+
+void refuse_fork() {
+  if (runtime::Device::forked()) check(runtime::Device::get());
 }
 
 }  // namespace tpu::aten

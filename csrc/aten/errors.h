@@ -10,6 +10,10 @@ namespace tpu::aten {
 void check(const Status& status);
 [[noreturn]] void raise(const Status& status);
 
+// Throws in a fork of a process that had started the device. Called first by all that takes a lock: a thread that is
+// not in this process may hold it.
+void refuse_fork();
+
 template <typename T>
 T check(Result<T> result) {
   if (!result.ok()) raise(result.status());

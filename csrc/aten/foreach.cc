@@ -30,6 +30,8 @@ bool is_number(const c10::Argument& argument) {
   return type->kind() == c10::TypeKind::NumberType;
 }
 
+bool is_scalar(ops::Arg kind) { return kind == ops::Arg::kScalar || kind == ops::Arg::kFactor; }
+
 // How an argument of the list overload is read, given what the row takes in its place.
 std::optional<ops::Arg> kind_of(const c10::Argument& argument, ops::Arg row) {
   const bool takes_tensor = row == ops::Arg::kTensor || row == ops::Arg::kOptionalTensor;
@@ -38,8 +40,8 @@ std::optional<ops::Arg> kind_of(const c10::Argument& argument, ops::Arg row) {
     return is_list(argument) ? ops::Arg::kTensors : ops::Arg::kTensor;
   }
   if (is_number(argument)) {
-    if (row == ops::Arg::kScalar && !is_list(argument)) return ops::Arg::kScalar;
-    if (row == ops::Arg::kScalar || takes_tensor) return ops::Arg::kNumbers;
+    if (is_scalar(row) && !is_list(argument)) return row;
+    if (is_scalar(row) || takes_tensor) return ops::Arg::kNumbers;
     return row == ops::Arg::kStatic ? std::optional(row) : std::nullopt;
   }
   return takes_tensor ? std::nullopt : std::optional(row);
@@ -125,13 +127,14 @@ std::vector<Part> split_each(const Overload& overload, c10::ArrayRef<c10::IValue
         case ops::Arg::kTensors: ++(v.toTensor().is_cpu() ? next.number : next.tensor); break;
         case ops::Arg::kNumbers:
           ++next.number;
-          if (takes == ops::Arg::kScalar) {
+          if (is_scalar(takes)) {
             part.kind = spec.kind;
           } else {
             part.value = at::native::wrapped_scalar_tensor(v.toScalar());
           }
           break;
-        case ops::Arg::kScalar: next.number += !NumberArg::of(v.toScalar()).is_identity(); break;
+        case ops::Arg::kScalar: ++next.number; break;
+        case ops::Arg::kFactor: next.number += !NumberArg::of(v.toScalar()).is_identity(); break;
         default: break;
       }
       return part;

@@ -226,11 +226,28 @@ void add_sizes(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, F
   }
 }
 
+// What a plan depends on beside its arguments.
+uint64_t setting(const Overload& overload) {
+  const bool debug = runtime::Region::current().mode() == runtime::Mode::kDebug;
+  // A decomposition, which has no lowering, may multiply too.
+  const bool multiplies = overload.row->trait.multiplies || overload.row->emit == nullptr;
+  const auto precision =
+      multiplies ? at::globalContext().float32MatmulPrecision() : at::Float32MatmulPrecision::HIGHEST;
+  return static_cast<uint64_t>(debug) | static_cast<uint64_t>(precision) << 1;
+}
+
 }  // namespace
+
+bool Frame::debug() const { return (words[1] & 1) != 0; }
+
+hlo::Precision Frame::precision() const {
+  constexpr hlo::Precision kPrecisions[] = {hlo::Precision::kHighest, hlo::Precision::kHigh, hlo::Precision::kDefault};
+  return kPrecisions[words[1] >> 1];
+}
 
 void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, Frame& frame) {
   frame.words.push_back(static_cast<uint64_t>(at::get_default_dtype_as_scalartype()));
-  frame.words.push_back(runtime::Region::current().mode() == runtime::Mode::kDebug);
+  frame.words.push_back(setting(overload));
   for (size_t i = 0; i < arguments.size(); ++i) {
     const c10::IValue& v = arguments[i];
     const ArgSpec& spec = overload.args[i];
@@ -264,10 +281,11 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
         break;
       }
       case ops::Arg::kScalar:
+      case ops::Arg::kFactor:
         if (v.isNone()) {
           frame.words.push_back(word(kNone));
         } else {
-          add_number(NumberArg::of(v.toScalar()), true, frame);
+          add_number(NumberArg::of(v.toScalar()), spec.kind == ops::Arg::kFactor, frame);
           // bool and int promote differently
           if (v.isBool()) frame.words.push_back(word(kStatic, 3));
         }

@@ -61,6 +61,8 @@ struct Frame {
   std::vector<at::Tensor> uploaded;  // CPU index tensors, brought over
   std::vector<at::Tensor> resolved;  // what conjugate and negative views show, where PyTorch leaves these to us
   at::GeneratorImpl* generator = nullptr;
+  bool debug() const;
+  hlo::Precision precision() const;  // of products of float32
   uint64_t hash() const {
     uint64_t h = 0;
     for (const uint64_t w : words) h = mix(h, w);

@@ -7,33 +7,39 @@
 namespace tpu::aten {
 namespace {
 
-at::Tensor to_meta(const at::Tensor& t, std::map<at::TensorImpl*, at::Tensor>& seen) {
-  if (!t.defined() || t.is_cpu()) return t;  // 0-d CPU tensors are numbers, also to the meta functions
-  at::Tensor& meta = seen[t.unsafeGetTensorImpl()];
-  if (!meta.defined()) {
-    meta = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
-  }
-  return meta;
-}
+struct ToMeta {
+  bool numbers;  // 0-d tensors of the CPU too, but for Python numbers, which all functions know
+  std::map<at::TensorImpl*, at::Tensor> seen;
 
-c10::IValue to_meta(const c10::IValue& v, std::map<at::TensorImpl*, at::Tensor>& seen) {
-  if (v.isTensor()) return to_meta(v.toTensor(), seen);
-  if (v.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& t : v.toTensorVector()) list.push_back(to_meta(t, seen));
-    return list;
-  }
-  if (v.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const c10::IValue& e : v.toListRef()) {
-      list.push_back(e.isNone() ? std::nullopt : std::optional(to_meta(e.toTensor(), seen)));
+  at::Tensor operator()(const at::Tensor& t) {
+    if (!t.defined()) return t;
+    if (t.is_cpu() && (!numbers || t.unsafeGetTensorImpl()->is_wrapped_number())) return t;
+    at::Tensor& meta = seen[t.unsafeGetTensorImpl()];
+    if (!meta.defined()) {
+      meta = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
     }
-    return list;
+    return meta;
   }
-  if (v.isDevice()) return c10::Device(c10::kMeta);
-  if (v.isGenerator()) return {};
-  return v;
-}
+
+  c10::IValue operator()(const c10::IValue& v) {
+    if (v.isTensor()) return (*this)(v.toTensor());
+    if (v.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& t : v.toTensorVector()) list.push_back((*this)(t));
+      return list;
+    }
+    if (v.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const c10::IValue& e : v.toListRef()) {
+        list.push_back(e.isNone() ? std::nullopt : std::optional((*this)(e.toTensor())));
+      }
+      return list;
+    }
+    if (v.isDevice()) return c10::Device(c10::kMeta);
+    if (v.isGenerator()) return {};
+    return v;
+  }
+};
 
 // Of an operator that makes nothing new its arguments say all; fills in the returns.
 bool returns_only_arguments(const c10::FunctionSchema& schema, MetaResult& result) {
@@ -73,10 +79,10 @@ void append_tensors(const c10::IValue& v, std::vector<at::Tensor>& out) {
   }
 }
 
-MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
-  std::map<at::TensorImpl*, at::Tensor> seen;
+MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, bool numbers) {
+  ToMeta to_meta{numbers, {}};
   MetaResult result;
-  for (const c10::IValue& v : arguments) result.arguments.push_back(to_meta(v, seen));
+  for (const c10::IValue& v : arguments) result.arguments.push_back(to_meta(v));
   if (!has_meta(op) && returns_only_arguments(op.schema(), result)) {
     return result;
   }

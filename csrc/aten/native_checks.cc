@@ -119,10 +119,6 @@ void check_masked_scatter(const Arguments& a) {
   TORCH_CHECK(mask == at::kBool, "masked_scatter_ only supports boolean masks, but got mask with dtype ", mask);
 }
 
-void check_normal(const Arguments& a) {
-  TORCH_CHECK(a[2].toDouble() >= 0, "normal expects std >= 0.0, but found std ", a[2].toDouble());
-}
-
 void check_roll(const Arguments& a) {
   const size_t shifts = a[1].toDimVector().size(), dims = a[2].toDimVector().size();
   TORCH_CHECK(shifts == dims || shifts == 0 || (shifts == 1 && dims == 0),
@@ -156,7 +152,6 @@ const std::map<std::string, void (*)(const Arguments&), std::less<>> kChecks = {
     {"aten::masked_scatter_", &check_masked_scatter},
     {"aten::max_unpool2d", &check_unpool},
     {"aten::max_unpool3d", &check_unpool},
-    {"aten::normal_", &check_normal},
     {"aten::polar", &check_complex},
     {"aten::roll", &check_roll},
     {"aten::trace", &check_trace},

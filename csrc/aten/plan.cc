@@ -81,6 +81,7 @@ bool matches(ops::Arg kind, const c10::Argument& argument) {
     case ops::Arg::kOptionalTensors: return list;
     case ops::Arg::kRandom: return inner->kind() == c10::TypeKind::GeneratorType;
     case ops::Arg::kScalar:
+    case ops::Arg::kFactor:
     case ops::Arg::kPosition:
     case ops::Arg::kStatic:
     case ops::Arg::kDType: return !tensor;

@@ -35,6 +35,7 @@ struct Output {
   int64_t offset = 0;
   size_t bytes = 0;
   uint32_t argument = 0;  // kArgument: position on the stack
+  int32_t shares = -1;    // kFresh: the return before it whose storage it is over
   c10::IValue constant;
 };
 
@@ -62,6 +63,7 @@ struct Plan {
   std::vector<Effect> effects;
   std::vector<uint32_t> escaping;  // results that outlive the call, without repeats; set by PlanTable::insert
   std::vector<Resize> resizes;     // not empty: do only this, then read the frame again
+  bool by_calls = false;           // not replayable: the calls that the operator is made of are made each time
   bool random = false;
   uint64_t random_count = 0;  // how far the generator moves
   int32_t check = -1;         // result that Debug mode looks at

@@ -65,7 +65,7 @@ class PlanBuilder {
       for (const PartArgument& argument : part) {
         const c10::IValue& v = argument.value;
         const ops::Arg kind = argument.kind;
-        if ((kind == ops::Arg::kScalar || kind == ops::Arg::kNumbers) && !v.isNone()) {
+        if ((kind == ops::Arg::kScalar || kind == ops::Arg::kFactor || kind == ops::Arg::kNumbers) && !v.isNone()) {
           state = at::native::update_result_type_state(v.toScalar(), state);
         } else if (kind <= ops::Arg::kOptionalTensors) {
           std::vector<at::Tensor> tensors;
@@ -140,13 +140,14 @@ class PlanBuilder {
           attr = std::move(present);
           break;
         }
-        case ops::Arg::kScalar: {
+        case ops::Arg::kScalar:
+        case ops::Arg::kFactor: {
           if (v.isNone()) {
             attr = false;
             break;
           }
           const NumberArg n = NumberArg::of(v.toScalar());
-          if (n.is_identity()) {
+          if (argument.kind == ops::Arg::kFactor && n.is_identity()) {
             attr = n.kind == NumberArg::kInt ? static_cast<double>(n.i) : n.re;
           } else {
             operand({Source::kNumber, runtime::word_dtype(compute_), number++}, {compute_, {}});
@@ -176,7 +177,7 @@ class PlanBuilder {
   }
 
   uint32_t add_call() {
-    if (frame_.words[1] != 0 && row_.check != nullptr) {
+    if (frame_.debug() && row_.check != nullptr) {
       Call check = call_;
       check.emit = row_.check;
       check.results = {hlo::intern({DType::kS64, {3}})};
@@ -186,6 +187,7 @@ class PlanBuilder {
       plan_->check_name = row_.name.c_str();
     }
     call_.results.assign(results_.begin(), results_.end());
+    if (row_.trait.multiplies && real_of(call_.operands[0]->dtype) == DType::kF32) call_.precision = frame_.precision();
     if (plan_->random) {  // one counter for each element of the largest
       for (const auto* types : {&call_.operands, &call_.results}) {
         for (const Type* t : *types)

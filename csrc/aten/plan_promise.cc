@@ -43,7 +43,7 @@ class Promiser {
     const bool promotes = row_.trait.promotes && !row_.computes_in_result && !overload_.each;
     if (overload_.kind != Overload::kFunctional && promotes) check_targets();
     const bool known = row_.result_types != nullptr || own_meta_.results != nullptr;
-    const MetaResult meta = known ? known_results() : run_meta(overload_.handle, arguments_);
+    const MetaResult meta = known ? known_results() : run_meta(overload_.handle, arguments_, row_.trait.promotes);
     if (row_.trait.one_dtype) check_dtypes();
     if (!find_resizes(meta)) find_results(meta);
     return std::move(promise_);
@@ -159,7 +159,8 @@ class Promiser {
         functional->schema().arguments().size() != overload_.row_args) {
       return made;
     }
-    for (const c10::IValue& v : run_meta(*functional, arguments_.slice(0, overload_.row_args)).returns) {
+    for (const c10::IValue& v :
+         run_meta(*functional, arguments_.slice(0, overload_.row_args), row_.trait.promotes).returns) {
       append_tensors(v, made);
     }
     return made;

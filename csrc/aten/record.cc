@@ -46,6 +46,7 @@ struct Read {
 
 // Records the reads, and `call` on what they give; without a call, the only read is the result.
 std::vector<ValuePtr> record_call(const hlo::Call* call, std::span<const Read> reads) {
+  refuse_fork();
   Region& region = Region::current();
   for (const Read& read : reads) {
     if (read.value) settle(*read.value, region);
@@ -130,7 +131,8 @@ ValuePtr ready_value(const at::TensorImpl& impl) {
 }
 
 void materialize(runtime::Value& value) {
-  if (Recorder* recorder = Recorder::active()) recorder->give_up();
+  refuse_fork();
+  if (Recorder* recorder = Recorder::active()) recorder->refuse_value();
   if (value.region() != nullptr) runtime::counters().materializations.fetch_add(1, std::memory_order_relaxed);
   check(runtime::ensure_ready(value));
 }

@@ -2,6 +2,7 @@
 
 #include "aten/dtype.h"
 #include "aten/meta.h"
+#include "runtime/region.h"
 
 namespace tpu::aten {
 namespace {
@@ -10,18 +11,39 @@ thread_local Recorder* active_recorder = nullptr;
 
 }  // namespace
 
-Recorder::Recorder(Plan& plan, const std::vector<std::pair<runtime::ValuePtr, Source>>& inputs)
-    : plan_(plan), outer_(active_recorder) {
-  for (const auto& [value, source] : inputs) {
-    held_.push_back(value);
-    known_.emplace(value.get(), source);
-  }
-  active_recorder = this;
-}
+Recorder::Recorder(Plan& plan) : plan_(plan), outer_(active_recorder) { active_recorder = this; }
 
 Recorder::~Recorder() { active_recorder = outer_; }
 
 Recorder* Recorder::active() { return active_recorder; }
+
+runtime::ValuePtr Recorder::value_of(const Source& source, const hlo::Type* type) {
+  hlo::Call call;
+  call.name = "stand-in";  // of a region that is never launched
+  call.results = {type};
+  runtime::Region& region = runtime::Region::current();
+  const std::lock_guard lock(region.mutex);
+  runtime::ValuePtr value = region.result(region.append(hlo::intern(std::move(call)), {}, {}));
+  held_.push_back(value);
+  known_.emplace(value.get(), source);
+  return value;
+}
+
+at::Tensor Recorder::stand_in(const Source& source, at::ScalarType dtype, at::IntArrayRef sizes) {
+  const hlo::Type* type = hlo::intern({to_dtype(dtype), sizes.vec()});
+  return make_tensor(value_of(source, type), type, dtype);
+}
+
+at::Tensor Recorder::stand_in(const Source& source, const hlo::Type* type, const at::Tensor& like) {
+  return make_tensor(value_of(source, type), type, like.scalar_type(), like.sizes(), like.strides(),
+                     like.storage().nbytes());
+}
+
+void Recorder::refuse_value() {
+  give_up();
+  TORCH_CHECK(false, "a graph that depends on the elements of a tensor is not traced");
+  std::abort();
+}
 
 Source Recorder::source_of(const runtime::Value* value) {
   const auto found = known_.find(value);
@@ -32,11 +54,9 @@ Source Recorder::source_of(const runtime::Value* value) {
 
 void Recorder::note(const Plan& plan, const Frame& frame, const c10::SmallVectorImpl<runtime::ValuePtr>& values,
                     uint64_t offset) {
-  if (outer_ != nullptr) outer_->note(plan, frame, values, offset);
   if (!replayable_) return;
   const uint32_t base = plan_.num_results;
   if (plan.random) {
-    if (!plan_.random) first_offset_ = offset;
     plan_.random = true;
     plan_.random_count += plan.random_count;
   }
@@ -47,7 +67,7 @@ void Recorder::note(const Plan& plan, const Frame& frame, const c10::SmallVector
       switch (s.kind) {
         case Source::kStep: s.index += base; break;
         case Source::kTensor: s = source_of(frame.tensors[s.index].cell->value.get()); break;
-        case Source::kOffset: s.index += static_cast<uint32_t>(offset - first_offset_); break;
+        case Source::kOffset: s.index += static_cast<uint32_t>(offset); break;
         case Source::kSeed: break;
         case Source::kStart:
         case Source::kNumber:
@@ -68,7 +88,7 @@ void Recorder::note(const Plan& plan, const Frame& frame, const c10::SmallVector
   }
 }
 
-void Recorder::add_output(const at::Tensor& t) {
+void Recorder::add_output(const at::Tensor& t, bool in_list) {
   if (!t.defined()) {
     plan_.outputs.push_back({.kind = Output::kUndefined});
     return;
@@ -89,6 +109,11 @@ void Recorder::add_output(const at::Tensor& t) {
   out.type = frame.tensors[0].cell->type;
   out.source = source_of(frame.tensors[0].cell->value.get());
   out.contiguous = out.contiguous && out.offset == 0 && out.type->dims == out.sizes;
+  if (!in_list) {
+    const auto number = static_cast<int32_t>(plan_.returns.size()) - 1;
+    const auto [first, is_first] = return_of_.emplace(frame.tensors[0].cell, number);
+    if (!is_first) out.shares = first->second;
+  }
   plan_.outputs.push_back(std::move(out));
 }
 
@@ -96,11 +121,11 @@ bool Recorder::finish(c10::ArrayRef<c10::IValue> returns) {
   for (const c10::IValue& v : returns) {
     if (v.isTensor()) {
       plan_.returns.push_back(-1);
-      add_output(v.toTensor());
+      add_output(v.toTensor(), false);
     } else if (v.isTensorList()) {
       const auto list = v.toTensorVector();
       plan_.returns.push_back(static_cast<int32_t>(list.size()));
-      for (const at::Tensor& t : list) add_output(t);
+      for (const at::Tensor& t : list) add_output(t, true);
     } else {
       plan_.returns.push_back(-1);
       plan_.outputs.push_back({.kind = Output::kConstant, .constant = v});

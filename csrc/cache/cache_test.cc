@@ -2,29 +2,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "cache/directory.h"
 #include "cache/entry.h"
+#include "cache/scratch_test.h"
 #include "cache/store.h"
 
 namespace tpu::cache {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Scratch {
-  fs::path path;
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "torch_tpu_XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~Scratch() { fs::remove_all(path); }
-  size_t files() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
-  }
-};
 
 std::unique_ptr<Directory> open(const Scratch& scratch, int64_t budget = 1 << 20) {
   auto made = Directory::open(scratch.path, budget);
@@ -33,10 +21,11 @@ std::unique_ptr<Directory> open(const Scratch& scratch, int64_t budget = 1 << 20
 }
 
 const Fingerprint kKey{1, 2, 3};
+const About kAbout{"aten::add", "a plugin"};
 
 TEST_CASE("an entry gives back what it was made of, and nothing once a bit of it has changed") {
   const std::string program = "module {}", executable = std::string(300, 'x') + "\0y";
-  const std::string bytes = encode(kKey, program, executable);
+  const std::string bytes = encode(kKey, kAbout, program, executable);
   const auto whole = decode(bytes, kKey, program);
   REQUIRE(whole.ok());
   CHECK(*whole == executable);
@@ -49,11 +38,36 @@ TEST_CASE("an entry gives back what it was made of, and nothing once a bit of it
   CHECK_FALSE(decode(bytes + "z", kKey, program).ok());
 }
 
+TEST_CASE("the first bytes of an entry say what it is") {
+  const About longest{std::string(5000, 'n'), std::string(5000, 'm')};
+  for (const About& about : {kAbout, longest}) {
+    const std::string bytes = encode(kKey, about, std::string(9000, 'p'), "code");
+    CHECK(verify(bytes).ok());
+    const auto label = read_label(std::string_view(bytes).substr(0, kLabelSize));
+    REQUIRE(label.ok());
+    CHECK(label->key == kKey);
+    CHECK(about.name.starts_with(label->about.name));
+    CHECK(about.made_by.starts_with(label->about.made_by));
+    CHECK_FALSE(label->about.name.empty());
+    CHECK(label->program_size == 9000);
+    CHECK(label->executable_size == 4);
+  }
+  const std::string bytes = encode(kKey, kAbout, "program", "code");
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string other = bytes;
+    other[i] = static_cast<char>(other[i] ^ 1);
+    CHECK_FALSE(verify(other).ok());
+    (void)read_label(other);  // may say anything, and reads nothing that is not there
+    (void)read_label(bytes.substr(0, i));
+  }
+}
+
 TEST_CASE("keys that collide are told apart by the program") {
-  const std::string bytes = encode(kKey, "module {a}", "code of a");
+  const std::string bytes = encode(kKey, kAbout, "module {a}", "code of a");
   CHECK_FALSE(decode(bytes, kKey, "module {b}").ok());
   CHECK_FALSE(decode(bytes, kKey, "module {ab").ok());
   CHECK_FALSE(decode(bytes, {1, 2, 4}, "module {a}").ok());
+  CHECK(decode(bytes, kKey, "module {b}").status().code() == Code::kNotFound);  // nothing is wrong with it
 }
 
 TEST_CASE("a directory of others, or for others, is refused") {
@@ -109,20 +123,49 @@ TEST_CASE("a link in place of an entry is not followed") {
   CHECK_FALSE(directory->read(kKey).ok());
 }
 
+std::optional<std::string> find(const Store& store, std::string_view program) {
+  Search search(store, kKey, program);
+  const auto found = search.next();
+  return found ? std::optional(found->executable) : std::nullopt;
+}
+
 TEST_CASE("a store drops what is damaged, and misses where its directory is gone") {
   const Scratch scratch;
   set_warning_sink([](const std::string&) {});
   const Store store(open(scratch));
-  store.keep(kKey, "program", "code");
-  CHECK(store.find(kKey, "program") == "code");
+  const auto keep = [&] { Search(store, kKey, "program").keep(kAbout, "code"); };
+  keep();
+  CHECK(find(store, "program") == "code");
   std::ofstream(scratch.path / (kKey.hex() + ".entry")) << "nonsense";
-  CHECK_FALSE(store.find(kKey, "program").has_value());
+  CHECK_FALSE(find(store, "program").has_value());
+  CHECK(scratch.files() == 0);
+  keep();
+  CHECK_FALSE(find(store, "another program").has_value());  // the same key, and nothing wrong with the entry
+  CHECK(find(store, "program") == "code");
+  {
+    Search search(store, kKey, "program");
+    REQUIRE(search.next().has_value());
+    search.reject();
+    CHECK_FALSE(search.next().has_value());
+  }
   CHECK(scratch.files() == 0);
   fs::remove_all(scratch.path);
-  store.keep(kKey, "program", "code");
-  CHECK_FALSE(store.find(kKey, "program").has_value());
-  CHECK_FALSE(Store(nullptr).find(kKey, "program").has_value());
+  keep();
+  CHECK_FALSE(find(store, "program").has_value());
+  CHECK_FALSE(find(Store(nullptr), "program").has_value());
   set_warning_sink(nullptr);
+}
+
+TEST_CASE("an entry made with other options is a miss, even under the same key") {
+  const Scratch scratch;
+  Store store(open(scratch));
+  setenv("TORCH_TPU_SHARED_DIR", "", 1);
+  store.set_options("of one compiler");
+  Search(store, kKey, "program").keep(kAbout, "code");
+  CHECK(find(store, "program") == "code");
+  store.set_options("of another");
+  CHECK_FALSE(find(store, "program").has_value());
+  unsetenv("TORCH_TPU_SHARED_DIR");
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "cache/directory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,29 +11,13 @@
 #include <ctime>
 #include <vector>
 
+#include "cache/file.h"
+
 namespace tpu::cache {
 namespace {
 
-constexpr std::string_view kSuffix = ".entry", kUnfinished = ".part";
+constexpr std::string_view kUnfinished = ".part";
 constexpr time_t kAbandoned = 3600;  // seconds after which an unfinished file has no writer any more
-
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  File(const File&) = delete;
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  explicit operator bool() const { return fd_ >= 0; }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Status failed(const std::string& what) { return {Code::kUnavailable, what + ": " + std::strerror(errno)}; }
-
-std::string file_of(const Fingerprint& key) { return key.hex().append(kSuffix); }
 
 Status make(const std::string& path) {
   for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
@@ -59,9 +42,8 @@ Status write_all(int fd, std::string_view bytes) {
 Result<std::unique_ptr<Directory>> Directory::open(const std::string& path, int64_t budget) {
   TPU_RETURN_IF_ERROR(make(path));
   File file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  struct stat info;
-  if (!file || fstat(file.get(), &info) != 0) return failed("cannot open " + path);
-  if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+  if (!file) return failed("cannot open " + path);
+  if (!only_ours(file.get())) {
     return invalid(
         path + " can be written by other users, and executables are code: take a directory of your own (chmod 700)");
   }
@@ -70,8 +52,8 @@ Result<std::unique_ptr<Directory>> Directory::open(const std::string& path, int6
 
 Directory::~Directory() { close(fd_); }
 
-Result<std::optional<std::string>> Directory::read(const Fingerprint& key) const {
-  const File file(openat(fd_, file_of(key).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+Result<std::optional<std::string>> Directory::read(const Fingerprint& key) {
+  const File file(openat(fd_, entry_file(key).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!file) {
     if (errno == ENOENT) return std::optional<std::string>();
     return failed("cannot read " + path_);
@@ -102,7 +84,8 @@ Status Directory::write(const Fingerprint& key, std::string_view bytes) {
     const File file(openat(fd_, unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     status = file ? write_all(file.get(), bytes) : failed("cannot write");
   }
-  if (status.ok() && renameat(fd_, unfinished.c_str(), fd_, file_of(key).c_str()) != 0) status = failed("cannot write");
+  if (status.ok() && renameat(fd_, unfinished.c_str(), fd_, entry_file(key).c_str()) != 0)
+    status = failed("cannot write");
   if (!status.ok()) {
     unlinkat(fd_, unfinished.c_str(), 0);
     return status.within(path_);
@@ -111,7 +94,7 @@ Status Directory::write(const Fingerprint& key, std::string_view bytes) {
   return {};
 }
 
-void Directory::remove(const Fingerprint& key) const { unlinkat(fd_, file_of(key).c_str(), 0); }
+void Directory::remove(const Fingerprint& key) { unlinkat(fd_, entry_file(key).c_str(), 0); }
 
 void Directory::keep_budget(int64_t added) {
   struct Found {
@@ -120,24 +103,21 @@ void Directory::keep_budget(int64_t added) {
     int64_t size;
   };
   const std::lock_guard lock(mutex_);
-  if (bytes_ >= 0) bytes_ += added;
-  if (bytes_ >= 0 && bytes_ <= budget_) return;
-  DIR* const list = fdopendir(openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (list == nullptr) return;
+  bytes_ += added;
+  added_ += added;
+  if (bytes_ >= added && bytes_ <= budget_ && added_ <= budget_ / 16) return;
   std::vector<Found> found;
-  bytes_ = 0;
-  while (const dirent* entry = readdir(list)) {
-    const std::string name = entry->d_name;
+  bytes_ = added_ = 0;
+  for (const std::string& name : names_in(fd_)) {
     struct stat info;
     if (fstatat(fd_, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
     if (name.ends_with(kUnfinished)) {
       if (info.st_mtime + kAbandoned < time(nullptr)) unlinkat(fd_, name.c_str(), 0);
-    } else if (name.ends_with(kSuffix)) {
+    } else if (name.ends_with(kEntrySuffix)) {
       found.push_back({name, info.st_mtim, info.st_size});
       bytes_ += info.st_size;
     }
   }
-  closedir(list);
   if (bytes_ <= budget_) return;
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
     return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);

@@ -10,25 +10,22 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "cache/fingerprint.h"
+#include "cache/entries.h"
 
 namespace tpu::cache {
 
-class Directory {
+class Directory final : public Entries {
  public:
   // Makes it, with mode 0700, where it does not exist. `budget`: bytes, above which the entries that were not used for
   // longest are removed. Errors say what is wrong with it and what to do.
   static Result<std::unique_ptr<Directory>> open(const std::string& path, int64_t budget);
-  ~Directory();
+  ~Directory() override;
   Directory(const Directory&) = delete;
 
-  const std::string& path() const { return path_; }
-
-  // Bytes of an entry; nothing where there is none. Notes that it was used.
-  Result<std::optional<std::string>> read(const Fingerprint& key) const;
-  // Replaces the entry, if there is one.
-  Status write(const Fingerprint& key, std::string_view bytes);
-  void remove(const Fingerprint& key) const;
+  const std::string& place() const override { return path_; }
+  Result<std::optional<std::string>> read(const Fingerprint& key) override;
+  Status write(const Fingerprint& key, std::string_view bytes) override;
+  void remove(const Fingerprint& key) override;
 
  private:
   Directory(std::string path, int fd, int64_t budget) : path_(std::move(path)), fd_(fd), budget_(budget) {}
@@ -39,6 +36,7 @@ class Directory {
   const int64_t budget_;
   std::mutex mutex_;
   int64_t bytes_ = -1;  // of all entries, as far as is known; -1: not counted yet
+  int64_t added_ = 0;   // since they were counted, by this process: others add as much unseen
 };
 
 }  // namespace tpu::cache

@@ -12,6 +12,7 @@ struct Fingerprint {
   uint64_t options = 0;     // compile options, plugin, target
 
   std::string hex() const;  // 48 digits
+  bool operator==(const Fingerprint&) const = default;
 };
 
 }  // namespace tpu::cache

@@ -1,12 +1,17 @@
 #include "cache/target.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/hash.h"
+#include "cache/entry.h"
 
 namespace tpu::cache {
 namespace {
@@ -40,21 +45,41 @@ std::string cpu_features() {
   return text;
 }
 
+// Everything that the options key is made of, each part with what people call it.
+std::vector<std::pair<std::string, std::string>> parts_of(const pjrt::Client& client, std::string_view options) {
+  const auto sized = [](std::string_view text) { return std::to_string(text.size()).append(" ").append(text); };
+  std::string plugin = sized(client.platform_name()) + sized(client.platform_version()) +
+                       sized(client.devices().front().kind) + sized(file_identity(client.plugin().path()));
+  for (const auto& [name, value] : client.plugin().attributes()) plugin += sized(name + "=" + value);
+  const char* flags = std::getenv("XLA_FLAGS");
+  return {{"compile options", std::string(options)},
+          {"plugin", plugin},
+          {"processor", client.platform_name() == "cpu" ? cpu_features() : ""},
+          {"XLA_FLAGS", flags != nullptr ? flags : ""}};
+}
+
 }  // namespace
 
-uint64_t options_key(const pjrt::Client& client, std::string_view compile_options) {
-  uint64_t key = 0;
-  const auto fold = [&](std::string_view text) { key = mix(key, hash_bytes(text)); };
-  fold(compile_options);
-  fold(client.platform_name());
-  fold(client.platform_version());
-  fold(client.devices().front().kind);
-  fold(file_identity(client.plugin().path()));
-  for (const auto& [name, value] : client.plugin().attributes()) fold(name + "=" + value);
-  if (client.platform_name() == "cpu") fold(cpu_features());
-  const char* flags = std::getenv("XLA_FLAGS");
-  fold(flags != nullptr ? flags : "");
-  return key;
+std::string options_of(const pjrt::Client& client, std::string_view compile_options) {
+  std::string all = std::to_string(kEntryVersion) + "\n";
+  for (const auto& [name, text] : parts_of(client, compile_options)) {
+    all += std::to_string(text.size()).append(" ").append(text).append("\n");
+  }
+  return all;
+}
+
+std::string made_by(const pjrt::Client& client, std::string_view compile_options) {
+  const std::filesystem::path path = client.plugin().path();
+  const auto [major, minor] = client.plugin().api_version();
+  std::string digests;
+  for (const auto& [name, text] : parts_of(client, compile_options)) {
+    char digits[17];
+    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash_bytes(text)));
+    digests += (digests.empty() ? "" : "; ") + name + " " + digits;
+  }
+  return "torch_tpu " TORCH_TPU_VERSION ", " + client.devices().front().kind + " by " +
+         (path.parent_path().filename() / path.filename()).string() + ", PJRT " + std::to_string(major) + "." +
+         std::to_string(minor) + " [" + digests + "]";
 }
 
 }  // namespace tpu::cache

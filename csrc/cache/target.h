@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "pjrt/pjrt.h"
@@ -10,6 +11,10 @@ namespace tpu::cache {
 
 // Differs where an executable of one process may not run, or not give the same, in the other: by compile options, build
 // of the plugin, platform, and for a CPU its features.
-uint64_t options_key(const pjrt::Client& client, std::string_view compile_options);
+std::string options_of(const pjrt::Client& client, std::string_view compile_options);
+
+// Versions, for people; then a digest of each part of the options, so that two of them tell in which they differ:
+// "torch_tpu 1.0, ... [compile options 0123456789abcdef; plugin ...]".
+std::string made_by(const pjrt::Client& client, std::string_view compile_options);
 
 }  // namespace tpu::cache

@@ -17,6 +17,15 @@ std::string symbol(std::string_view name) {
   return std::isdigit(static_cast<unsigned char>(s[0])) ? "_" + s : s;
 }
 
+std::string quoted(std::string_view text) {
+  std::string s = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') s += '\\';
+    s += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return s + '"';
+}
+
 }  // namespace
 
 Builder::Builder() : blocks_(1) {}
@@ -29,6 +38,17 @@ Value Builder::parameter(const Type& type, std::string_view attributes) {
   parameters_ += text::concat({text::names({v}), ": ", type.str()});
   if (!attributes.empty()) parameters_ += text::concat({" {", attributes, "}"});
   return v;
+}
+
+void Builder::set_location(std::string_view name, std::string_view place) {
+  location_.clear();
+  if (name.empty()) return;
+  const size_t colon = place.rfind(':');
+  location_ = " loc(" + quoted(name);
+  if (colon != place.npos) {
+    location_ += text::concat({"(", quoted(place.substr(0, colon)), ":", place.substr(colon + 1), ":0)"});
+  }
+  location_ += ")";
 }
 
 std::string Builder::finish(std::string_view module_name, const Values& results) {
@@ -44,7 +64,7 @@ Value Builder::fresh(const Type& type) { return {next_id_++, &types_.emplace_bac
 
 Value Builder::line(const Type& result, std::string_view text) {
   const Value v = fresh(result);
-  blocks_.back().body += text::concat({indent(), text::names({v}), " = ", text, "\n"});
+  blocks_.back().body += text::concat({indent(), text::names({v}), " = ", text, location_, "\n"});
   ++ops_;
   return v;
 }
@@ -72,7 +92,7 @@ Values Builder::generic(std::string_view op, const Values& operands, std::string
   for (size_t i = 0; i < regions.size(); ++i) line += (i == 0 ? " (" : ", ") + regions[i].text;
   if (!regions.empty()) line += ")";
   if (!attributes.empty()) line += text::concat({" {", attributes, "}"});
-  blocks_.back().body += text::concat({line, " : ", text::signature(operands, results), "\n"});
+  blocks_.back().body += text::concat({line, " : ", text::signature(operands, results), location_, "\n"});
   ++ops_;
   return values;
 }

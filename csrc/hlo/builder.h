@@ -80,6 +80,12 @@ class Builder {
   Value parameter(const Type& type, std::string_view attributes = {});
   // The whole module: func.func public @main. The builder is spent afterwards.
   std::string finish(std::string_view module_name, const Values& results);
+  // Whether all that was emitted is one transpose of `x`, without dimensions of size 1, and reshapes that cancel out.
+  bool is_transpose(Value x, Value result) const;
+  // What the operations written from now on stand for: the name of an operator, and the line of a program that called
+  // it ("a.py:12"), which may be unknown (""). The compiler carries both through to its instructions. No name: nothing
+  // is said.
+  void set_location(std::string_view name, std::string_view place);
   // Lines so far, for asking how large a program is.
   size_t ops() const { return ops_; }
 
@@ -210,11 +216,12 @@ class Builder {
   Value scan_by_window(Reduce how, Value x, int64_t dim);
   std::string_view precision() const;
 
-  std::string parameters_;
+  std::string parameters_, location_;
   std::deque<Type> types_;
   std::vector<Block> blocks_;  // innermost last
   int next_id_ = 0, num_parameters_ = 0;
-  size_t ops_ = 0;
+  size_t ops_ = 0, reshapes_ = 0, transposes_ = 0;
+  Dims transposed_;  // what the last transpose was of
   Precision precision_ = Precision::kHighest;
 };
 

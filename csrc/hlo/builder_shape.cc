@@ -42,6 +42,7 @@ Value Builder::reshape(Value x, const Dims& dims) {
   const Type result{x.dtype(), dims};
   const bool ok = result.numel() == x.numel() && std::ranges::all_of(dims, [](int64_t d) { return d >= 0; });
   require(ok, "stablehlo.reshape", {x}, text::concat({"cannot be ", result.str()}));
+  ++reshapes_;
   return call("stablehlo.reshape", {x}, "", result);
 }
 
@@ -52,7 +53,14 @@ Value Builder::transpose(Value x, const Dims& permutation) {
   if (is_identity(permutation)) return x;
   Dims dims;
   for (int64_t d : permutation) dims.push_back(x.dim(d));
+  ++transposes_;
+  transposed_ = x.dims();
   return call(op, {x}, text::concat({", dims = ", text::list(permutation)}), {x.dtype(), dims});
+}
+
+bool Builder::is_transpose(Value x, Value result) const {
+  return transposes_ == 1 && transposes_ + reshapes_ == ops_ && x.dims() == transposed_ && result.id + 1 == next_id_ &&
+         result.rank() == x.rank() && std::ranges::none_of(transposed_, [](int64_t d) { return d == 1; });
 }
 
 Value Builder::broadcast_in_dim(Value x, const Dims& dims, const Dims& mapping) {

@@ -58,6 +58,7 @@ std::string structure_text(const Call& call) {
   out += ')';
   out += mlir_name(call.compute);
   out += call.has_effect ? '!' : '.';
+  if (call.precision != Precision::kHighest) out += 'p' + std::to_string(static_cast<int>(call.precision));
   const auto types = [&](const std::vector<const Type*>& list) {
     for (const Type* t : list) {
       out += mlir_name(t->dtype);
@@ -103,6 +104,7 @@ const Call* intern(Call call) {
 }
 
 Values emit_checked(Builder& b, const Call& call, std::span<const Value> operands) {
+  b.set_precision(call.precision);
   Values values = call.emit(b, call, operands);
   if (values.size() != call.results.size()) {
     throw BuildError(std::string(call.name) + ": its lowering returns " + std::to_string(values.size()) +

@@ -32,8 +32,9 @@ struct Call {
   std::vector<Attr> attributes;
   std::vector<const Type*> operands;
   std::vector<const Type*> results;
-  DType compute = DType::kF32;  // dtype that a promoting lowering computes in
-  bool has_effect = false;      // kept and ordered although nobody reads its results
+  DType compute = DType::kF32;                // dtype that a promoting lowering computes in
+  Precision precision = Precision::kHighest;  // of products of float32
+  bool has_effect = false;                    // kept and ordered although nobody reads its results
 
   // Set by intern().
   uint64_t structure_key = 0;   // name, attributes, dtypes, ranks

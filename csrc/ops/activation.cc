@@ -73,13 +73,13 @@ Value elu_backward(Builder& b, Value grad, Scalar alpha, Scalar scale, Scalar in
   return b.select(b.le(x, zero(b, x)), b.mul(grad, slope), b.mul(grad, scale));
 }
 
-Value softplus(Builder& b, Value x, Scalar beta, Scalar threshold) {
+Value softplus(Builder& b, Value x, Factor beta, Scalar threshold) {
   const Value scaled = beta.is(1) ? x : b.mul(x, beta);
   const Value soft = b.log1p(b.exp(scaled));
   return b.select(b.gt(scaled, threshold), x, beta.is(1) ? soft : b.div(soft, beta));
 }
 
-Value softplus_backward(Builder& b, Value grad, Value x, Scalar beta, Scalar threshold) {
+Value softplus_backward(Builder& b, Value grad, Value x, Factor beta, Scalar threshold) {
   const Value scaled = beta.is(1) ? x : b.mul(x, beta);
   return b.select(b.gt(scaled, threshold), grad, b.mul(grad, b.logistic(scaled)));
 }

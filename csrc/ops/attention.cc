@@ -67,7 +67,7 @@ struct Attention {
 }  // namespace
 
 void add_attention(Table& ops) {
-  ops.add("_scaled_dot_product_fused_attention_overrideable", contraction,
+  ops.add("_scaled_dot_product_fused_attention_overrideable", multiplication,
           [](Builder& b, const Call& call, Value query, Value key, Value value, optional<Value> bias, double,
              bool causal, bool, optional<Scalar> scale) {
             const Attention a(b, query, key, value, bias, causal, scale);

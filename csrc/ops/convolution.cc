@@ -78,7 +78,7 @@ Value kernel_gradient(Builder& b, Value input, Value output, const Geometry& g, 
 }  // namespace
 
 void add_convolution(Table& ops) {
-  ops.add("convolution", contraction,
+  ops.add("convolution", multiplication,
           [](Builder& b, const Call& call, Value x, Value kernel, optional<Value> bias, Dims stride, Dims padding,
              Dims dilation, bool transposed, Dims, int64_t groups) {
             const Geometry g(stride, padding, dilation, groups, x.rank() - 2);
@@ -88,7 +88,7 @@ void add_convolution(Table& ops) {
             return bias ? b.add(y, b.broadcast_in_dim(b.convert(*bias, y.dtype()), dims, {1})) : y;
           })
       .channels_last_like({0, 1});
-  ops.add("convolution_backward", contraction,
+  ops.add("convolution_backward", multiplication,
           [](Builder& b, const Call& call, Value grad, Value x, Value kernel, optional<Dims>, Dims stride, Dims padding,
              Dims dilation, bool transposed, Dims, int64_t groups, Dims mask) {
             const Geometry g(stride, padding, dilation, groups, x.rank() - 2);

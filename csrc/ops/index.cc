@@ -162,7 +162,7 @@ void add_slices(Table& ops) {
       .refuses(refuse_index_select);
 
   ops.add("index_add", plain,
-          [](Builder& b, Value x, int64_t dim, Value index, Value source, Scalar alpha) {
+          [](Builder& b, Value x, int64_t dim, Value index, Value source, Factor alpha) {
             return at_dim(b, x, dim, index, [&](Value v, Value at, int64_t d) {
               const DType wide = opmath_of(v.dtype());
               Value updates = b.convert(as_vector(b, source), wide);

@@ -17,7 +17,7 @@ Value gelu(Builder& b, Value x) {
 }
 
 // beta * self + alpha * product. A factor of 0 takes its side away, NaN and infinity too.
-Value blend(Builder& b, const Call& call, Value self, Value product, Scalar beta, Scalar alpha) {
+Value blend(Builder& b, const Call& call, Value self, Value product, Factor beta, Factor alpha) {
   const Dims& dims = call.results[0]->dims;
   Value sum = alpha.is(0) ? b.zeros({call.compute, dims}) : b.convert(product, call.compute);
   if (!alpha.is(0) && !alpha.is(1)) sum = b.mul(sum, alpha);
@@ -72,50 +72,50 @@ Status refuse_dot(const Call& call) {
 
 void add_matmul(Table& ops) {
   const auto product = [](Builder& b, Value x, Value y) { return matmul(b, x, y); };
-  ops.add("mm", contraction, product);
-  ops.add("bmm", contraction, product);
+  ops.add("mm", multiplication, product);
+  ops.add("bmm", multiplication, product);
   const auto product_as = [](Builder& b, Value x, Value y, DType) { return matmul(b, x, y); };
-  ops.add("mm.dtype", contraction, product_as);
-  ops.add("bmm.dtype", contraction, product_as);
+  ops.add("mm.dtype", multiplication, product_as);
+  ops.add("bmm.dtype", multiplication, product_as);
 
-  const auto add_product = [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
+  const auto add_product = [](Builder& b, const Call& call, Value self, Value x, Value y, Factor beta, Factor alpha) {
     return blend(b, call, self, matmul(b, x, y), beta, alpha);
   };
-  ops.add("addmm", contraction, add_product).refuses(refuse_addmm);
-  ops.add("baddbmm", contraction, add_product).refuses(refuse_baddbmm);
-  const auto add_product_as = [](Builder& b, const Call& call, Value self, Value x, Value y, DType, Scalar beta,
-                                 Scalar alpha) { return blend(b, call, self, matmul(b, x, y), beta, alpha); };
-  ops.add("addmm.dtype", contraction, add_product_as);
-  ops.add("baddbmm.dtype", contraction, add_product_as);
-  ops.add("addbmm", contraction,
-          [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
+  ops.add("addmm", multiplication, add_product).refuses(refuse_addmm);
+  ops.add("baddbmm", multiplication, add_product).refuses(refuse_baddbmm);
+  const auto add_product_as = [](Builder& b, const Call& call, Value self, Value x, Value y, DType, Factor beta,
+                                 Factor alpha) { return blend(b, call, self, matmul(b, x, y), beta, alpha); };
+  ops.add("addmm.dtype", multiplication, add_product_as);
+  ops.add("baddbmm.dtype", multiplication, add_product_as);
+  ops.add("addbmm", multiplication,
+          [](Builder& b, const Call& call, Value self, Value x, Value y, Factor beta, Factor alpha) {
             return blend(b, call, self, b.dot_general(x, y, {}, {}, {0, 2}, {0, 1}, sums_in(x)), beta, alpha);
           });
-  ops.add("_addmm_activation", contraction,
-          [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha, bool use_gelu) {
+  ops.add("_addmm_activation", multiplication,
+          [](Builder& b, const Call& call, Value self, Value x, Value y, Factor beta, Factor alpha, bool use_gelu) {
             const DType dtype = call.results[0]->dtype;
             const Value sum = b.convert(blend(b, call, self, matmul(b, x, y), beta, alpha), dtype);
             return use_gelu ? gelu(b, b.convert(sum, call.compute)) : b.max(sum, b.scalar(0, dtype));
           });
 
-  ops.add("mv", contraction,
+  ops.add("mv", multiplication,
           [](Builder& b, Value x, Value y) { return b.dot_general(x, y, {}, {}, {1}, {0}, sums_in(x)); })
       .refuses(refuse_mv);
-  ops.add("addmv", contraction,
-          [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
+  ops.add("addmv", multiplication,
+          [](Builder& b, const Call& call, Value self, Value x, Value y, Factor beta, Factor alpha) {
             return blend(b, call, self, b.dot_general(x, y, {}, {}, {1}, {0}, sums_in(x)), beta, alpha);
           });
-  ops.add("dot", contraction,
+  ops.add("dot", multiplication,
           [](Builder& b, Value x, Value y) { return b.dot_general(x, y, {}, {}, {0}, {0}, sums_in(x)); })
       .refuses(refuse_dot);
-  ops.add("vdot", contraction,
+  ops.add("vdot", multiplication,
           [](Builder& b, Value x, Value y) {
             if (is_complex(x.dtype())) x = b.complex(b.real(x), b.neg(b.imag(x)));
             return b.dot_general(x, y, {}, {}, {0}, {0}, sums_in(x));
           })
       .refuses(refuse_dot);
   // The sum over `summed` of i1 * i2 * i3, each with dimensions of size 1 put in: what bilinear layers are made of.
-  ops.add("_trilinear", contraction,
+  ops.add("_trilinear", multiplication,
           [](Builder& b, Value x, Value y, Value z, Dims expand_x, Dims expand_y, Dims expand_z, Dims summed, int64_t) {
             const Dims* const expand[] = {&expand_x, &expand_y, &expand_z};
             Value factors[] = {x, y, z};
@@ -128,7 +128,7 @@ void add_matmul(Table& ops) {
             for (Value& factor : factors) factor = b.broadcast_to(factor, dims);
             return b.reduce(hlo::Reduce::kAdd, b.mul(b.mul(factors[0], factors[1]), factors[2]), summed);
           });
-  ops.add("addr", promoting, [](Builder& b, const Call& call, Value self, Value x, Value y, Scalar beta, Scalar alpha) {
+  ops.add("addr", promoting, [](Builder& b, const Call& call, Value self, Value x, Value y, Factor beta, Factor alpha) {
     const Dims& dims = call.results[0]->dims;
     const Value product = b.mul(b.broadcast_in_dim(x, dims, {0}), b.broadcast_in_dim(y, dims, {1}));
     return blend(b, call, self, product, beta, alpha);

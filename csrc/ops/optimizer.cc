@@ -44,7 +44,8 @@ Value rank0(Builder& b, Value x) { return b.convert(b.reshape(x, {}), DType::kF6
 
 struct AdamNumbers {
   Value lr, beta1, beta2;
-  Scalar weight_decay, eps;
+  Factor weight_decay;
+  Scalar eps;
   bool amsgrad, maximize, decoupled;
 };
 
@@ -86,7 +87,8 @@ Values adam(Builder& b, Lists lists, const Values& steps, const AdamNumbers& n, 
 
 struct SgdNumbers {
   Value lr;
-  Scalar weight_decay, momentum, dampening;
+  Factor weight_decay;
+  Scalar momentum, dampening;
   bool nesterov, maximize, is_first_step;
 };
 
@@ -117,7 +119,9 @@ Values sgd(Builder& b, Lists lists, const SgdNumbers& n, const Step& step) {
 
 struct AdagradNumbers {
   Value lr;
-  Scalar lr_decay, weight_decay, eps;
+  Scalar lr_decay;
+  Factor weight_decay;
+  Scalar eps;
   bool maximize;
 };
 
@@ -144,7 +148,7 @@ Lists adagrad(Builder& b, Lists lists, const Values& steps, const AdagradNumbers
 void add_adam(Table& ops, const char* name, const char* tensor_lr, auto decoupled) {
   ops.add(name, plain,
           [](Builder& b, Values p, Values g, Values m, Values v, Values most, Values steps, Scalar lr, Scalar beta1,
-             Scalar beta2, Scalar decay, Scalar eps, bool amsgrad, bool maximize, optional<Value> scale,
+             Scalar beta2, Factor decay, Scalar eps, bool amsgrad, bool maximize, optional<Value> scale,
              optional<Value> inf) {
             return adam(b, {p, g, m, v, most}, steps,
                         {lr, beta1, beta2, decay, eps, amsgrad, maximize, decltype(decoupled)::value},
@@ -153,7 +157,7 @@ void add_adam(Table& ops, const char* name, const char* tensor_lr, auto decouple
       .numbers_in(always<DType::kF64>);
   ops.add(tensor_lr, plain,
           [](Builder& b, Values p, Values g, Values m, Values v, Values most, Values steps, Value lr, Scalar beta1,
-             Scalar beta2, Scalar decay, Scalar eps, bool amsgrad, bool maximize, optional<Value> scale,
+             Scalar beta2, Factor decay, Scalar eps, bool amsgrad, bool maximize, optional<Value> scale,
              optional<Value> inf) {
             return adam(b, {p, g, m, v, most}, steps,
                         {rank0(b, lr), beta1, beta2, decay, eps, amsgrad, maximize, decltype(decoupled)::value},
@@ -164,14 +168,14 @@ void add_adam(Table& ops, const char* name, const char* tensor_lr, auto decouple
 
 void add_sgd(Table& ops) {
   ops.add("_fused_sgd", plain,
-          [](Builder& b, Values p, Values g, Values buffers, Scalar decay, Scalar momentum, Scalar lr, Scalar dampening,
+          [](Builder& b, Values p, Values g, Values buffers, Factor decay, Scalar momentum, Scalar lr, Scalar dampening,
              bool nesterov, bool maximize, bool first, optional<Value> scale, optional<Value> inf) {
             return sgd(b, {p, g, buffers}, {lr, decay, momentum, dampening, nesterov, maximize, first},
                        Step(b, scale, inf));
           })
       .numbers_in(always<DType::kF64>);
   ops.add("_fused_sgd.tensor_lr", plain,
-          [](Builder& b, Values p, Values g, Values buffers, Scalar decay, Scalar momentum, Value lr, Scalar dampening,
+          [](Builder& b, Values p, Values g, Values buffers, Factor decay, Scalar momentum, Value lr, Scalar dampening,
              bool nesterov, bool maximize, bool first, optional<Value> scale, optional<Value> inf) {
             return sgd(b, {p, g, buffers}, {rank0(b, lr), decay, momentum, dampening, nesterov, maximize, first},
                        Step(b, scale, inf));
@@ -181,7 +185,7 @@ void add_sgd(Table& ops) {
 
 void add_adagrad(Table& ops) {
   ops.add("_fused_adagrad", plain,
-          [](Builder& b, Values p, Values g, Values sums, Values steps, Scalar lr, Scalar lr_decay, Scalar decay,
+          [](Builder& b, Values p, Values g, Values sums, Values steps, Scalar lr, Scalar lr_decay, Factor decay,
              Scalar eps, bool maximize, optional<Value> scale, optional<Value> inf) {
             Lists lists = adagrad(b, {p, g, sums}, steps, {lr, lr_decay, decay, eps, maximize}, Step(b, scale, inf));
             lists.push_back(steps);
@@ -189,7 +193,7 @@ void add_adagrad(Table& ops) {
           })
       .numbers_in(always<DType::kF64>);
   ops.add("_fused_adagrad.tensor_lr", plain,
-          [](Builder& b, Values p, Values g, Values sums, Values steps, Value lr, Scalar lr_decay, Scalar decay,
+          [](Builder& b, Values p, Values g, Values sums, Values steps, Value lr, Scalar lr_decay, Factor decay,
              Scalar eps, bool maximize, optional<Value> scale, optional<Value> inf) {
             return flat(
                 adagrad(b, {p, g, sums}, steps, {rank0(b, lr), lr_decay, decay, eps, maximize}, Step(b, scale, inf)));

@@ -221,24 +221,24 @@ void add_division(Table& ops) {
 }  // namespace
 
 void add_pointwise(Table& ops) {
-  const auto add = [](Builder& b, Value x, Value y, Scalar alpha) {
+  const auto add = [](Builder& b, Value x, Value y, Factor alpha) {
     return b.add(x, alpha.is(1) ? y : b.mul(y, alpha));
   };
-  const auto sub = [](Builder& b, Value x, Value y, Scalar alpha) {
+  const auto sub = [](Builder& b, Value x, Value y, Factor alpha) {
     return b.sub(x, alpha.is(1) ? y : b.mul(y, alpha));
   };
   ops.add("add.Tensor", pointwise, add);
   ops.add("sub.Tensor", pointwise, sub);
   ops.add("rsub.Tensor", pointwise,
-          [](Builder& b, Value x, Value y, Scalar alpha) { return b.sub(y, alpha.is(1) ? x : b.mul(x, alpha)); });
-  ops.add("add.Scalar", pointwise, [](Builder& b, Value x, Scalar y, Scalar alpha) {
+          [](Builder& b, Value x, Value y, Factor alpha) { return b.sub(y, alpha.is(1) ? x : b.mul(x, alpha)); });
+  ops.add("add.Scalar", pointwise, [](Builder& b, Value x, Scalar y, Factor alpha) {
     return b.add(x, alpha.is(1) ? Value(y) : b.mul(y, alpha));
   });
-  ops.add("sub.Scalar", pointwise, [](Builder& b, Value x, Scalar y, Scalar alpha) {
+  ops.add("sub.Scalar", pointwise, [](Builder& b, Value x, Scalar y, Factor alpha) {
     return b.sub(x, alpha.is(1) ? Value(y) : b.mul(y, alpha));
   });
   ops.add("rsub.Scalar", pointwise,
-          [](Builder& b, Value x, Scalar y, Scalar alpha) { return b.sub(y, alpha.is(1) ? x : b.mul(x, alpha)); });
+          [](Builder& b, Value x, Scalar y, Factor alpha) { return b.sub(y, alpha.is(1) ? x : b.mul(x, alpha)); });
   add_binary(ops, pointwise, {"mul.Tensor", "mul.Scalar"}, [](Builder& b, Value x, Value y) { return b.mul(x, y); });
   add_division(ops);
   add_bitwise(ops);
@@ -267,10 +267,10 @@ void add_pointwise(Table& ops) {
 
   ops.add("lerp.Tensor", pointwise, lowering<lerp>);
   ops.add("lerp.Scalar", pointwise, [](Builder& b, Value x, Value y, Scalar w) { return lerp(b, x, y, w); });
-  ops.add("addcmul", pointwise, [](Builder& b, Value x, Value y, Value z, Scalar value) {
+  ops.add("addcmul", pointwise, [](Builder& b, Value x, Value y, Value z, Factor value) {
     return b.add(x, b.mul(value.is(1) ? y : b.mul(value, y), z));
   });
-  ops.add("addcdiv", pointwise, [](Builder& b, Value x, Value y, Value z, Scalar value) {
+  ops.add("addcdiv", pointwise, [](Builder& b, Value x, Value y, Value z, Factor value) {
     return b.add(x, b.div(value.is(1) ? y : b.mul(value, y), z));
   });
 }

@@ -76,7 +76,7 @@ Value integers(Builder& b, const Call& call, Value from, std::optional<Scalar> t
 }
 
 void add_distributions(Table& ops) {
-  ops.add("uniform", pointwise, [](Builder& b, const Call& call, Value, Scalar from, Scalar to, Random random) {
+  ops.add("uniform", pointwise, [](Builder& b, const Call& call, Value, Factor from, Factor to, Random random) {
     const DType dtype = real_of(call.results[0]->dtype);
     const Words words = draw(b, call, random);
     const auto between = [&](Value x) {
@@ -105,7 +105,7 @@ void add_distributions(Table& ops) {
   ops.add("log_normal", pointwise, [](Builder& b, const Call& call, Value, Scalar mean, Scalar std, Random random) {
     return b.exp(normal(b, call, mean, std, random));
   });
-  ops.add("exponential", pointwise, [](Builder& b, const Call& call, Value, Scalar rate, Random random) {
+  ops.add("exponential", pointwise, [](Builder& b, const Call& call, Value, Factor rate, Random random) {
     const Value x = exponential(b, draw(b, call, random), compute_of(call));
     return rate.is(1) ? x : b.div(x, rate);
   });

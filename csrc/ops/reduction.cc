@@ -28,7 +28,7 @@ struct Moments {
 };
 
 // Two passes: the mean is taken away before anything is squared.
-Moments moments(Builder& b, const Call& call, Value x, const optional<Dims>& dim, const optional<Scalar>& correction) {
+Moments moments(Builder& b, const Call& call, Value x, const optional<Dims>& dim, const optional<Factor>& correction) {
   const DType part = call.compute;
   x = b.convert(x, is_complex(x.dtype()) ? complex_of(part) : part);
   const Dims dims = reduced_dims(x, dim);
@@ -165,23 +165,23 @@ void add_moments(Table& ops) {
     return is_inexact(call).ok() ? Status() : invalid("std and var only support floating point and complex dtypes");
   };
   ops.add("var.correction", plain,
-          [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Scalar> correction, bool) {
+          [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Factor> correction, bool) {
             return fit(b, call, moments(b, call, x, dim, correction).variance);
           })
       .refuses(only_inexact);
   ops.add("std.correction", plain,
-          [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Scalar> correction, bool) {
+          [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Factor> correction, bool) {
             return fit(b, call, b.sqrt(moments(b, call, x, dim, correction).variance));
           })
       .refuses(only_inexact);
   ops.add("var_mean.correction", plain,
-          [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Scalar> correction, bool) -> Values {
+          [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Factor> correction, bool) -> Values {
             const Moments m = moments(b, call, x, dim, correction);
             return {fit(b, call, m.variance), fit(b, call, m.mean, 1)};
           })
       .refuses(only_inexact);
   ops.add("std_mean.correction", plain,
-          [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Scalar> correction, bool) -> Values {
+          [](Builder& b, const Call& call, Value x, optional<Dims> dim, optional<Factor> correction, bool) -> Values {
             const Moments m = moments(b, call, x, dim, correction);
             return {fit(b, call, b.sqrt(m.variance)), fit(b, call, m.mean, 1)};
           })

@@ -14,6 +14,7 @@
 //   OptionalValues                   Tensor?[] (indices)
 //
 //   Scalar, optional<Scalar>         a number that comes at run time: a new one compiles nothing
+//   Factor, optional<Factor>         the same, but 0, 1 and -1 are part of the program: they leave out work
 //
 //   int64_t, bool, double, string,   part of the program
 //   Dims, vector<double>, Number,
@@ -73,13 +74,15 @@ struct Number {
   Value in(Builder& b, DType dtype) const;  // as a rank-0 constant
 };
 
-// A number that comes at run time, in the dtype the op computes in; 0, 1 and -1 are part of the program instead.
+// A number that comes at run time, in the dtype the op computes in.
 class Scalar {
  public:
   Scalar(Builder& b, Value v) : b_(&b), value_(v) {}
   Scalar(Builder& b, double identity, DType dtype) : b_(&b), identity_(identity), dtype_(dtype) {}
-  bool is(double v) const { return identity_ && *identity_ == v; }
   operator Value() const { return identity_ ? b_->scalar(*identity_, dtype_) : value_; }  // NOLINT: meant to convert
+
+ protected:
+  bool is(double v) const { return identity_ && *identity_ == v; }
 
  private:
   Builder* b_;
@@ -88,12 +91,20 @@ class Scalar {
   DType dtype_ = DType::kF32;
 };
 
+// A number of which 0, 1 and -1 are part of the program, for they leave out work: a factor, a decay.
+class Factor : public Scalar {
+ public:
+  explicit Factor(Scalar s) : Scalar(std::move(s)) {}
+  using Scalar::is;
+};
+
 enum class Arg : uint8_t {
   kTensor,
   kOptionalTensor,
   kTensors,
   kOptionalTensors,
-  kScalar,    // also optional ones
+  kScalar,  // also optional ones
+  kFactor,
   kPosition,  // also optional ones
   kStatic,
   kDType,
@@ -110,6 +121,7 @@ struct Trait {
   bool commutes_with_layout = false;  // elementwise: every operand may be permuted alike
   bool widens = true;                 // narrower floats compute in float32
   bool one_dtype = false;             // tensors of different dtypes are an error that no meta function finds
+  bool multiplies = false;            // torch.set_float32_matmul_precision() is for it
 };
 inline constexpr Trait pointwise{"pointwise", true, true, true};  // TensorIterator ops
 inline constexpr Trait exact{"exact", true, true, true, false};   // pointwise, but nothing rounds: a number is
@@ -117,6 +129,7 @@ inline constexpr Trait exact{"exact", true, true, true, false};   // pointwise, 
 inline constexpr Trait broadcasting{"broadcasting", false, true, true};
 inline constexpr Trait plain{"plain"};
 inline constexpr Trait contraction{.name = "contraction", .one_dtype = true};
+inline constexpr Trait multiplication{.name = "multiplication", .one_dtype = true, .multiplies = true};
 
 // Why PyTorch would refuse a call, where its meta function does not say so; and what it returns. The call has its
 // attributes and operands, no more.
@@ -275,9 +288,22 @@ struct ArgOf<Scalar> {
   static Scalar get(Unpacker& u);
 };
 template <>
+struct ArgOf<Factor> {
+  static constexpr Arg kKind = Arg::kFactor;
+  static Factor get(Unpacker& u) { return Factor(ArgOf<Scalar>::get(u)); }
+};
+template <>
 struct ArgOf<std::optional<Scalar>> {
   static constexpr Arg kKind = Arg::kScalar;
   static std::optional<Scalar> get(Unpacker& u);
+};
+template <>
+struct ArgOf<std::optional<Factor>> {
+  static constexpr Arg kKind = Arg::kFactor;
+  static std::optional<Factor> get(Unpacker& u) {
+    const auto scalar = ArgOf<std::optional<Scalar>>::get(u);
+    return scalar ? std::optional(Factor(*scalar)) : std::nullopt;
+  }
 };
 template <>
 struct ArgOf<Position> {

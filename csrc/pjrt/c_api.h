@@ -90,6 +90,21 @@ Status call(const PJRT_Api* api, Args& args) {
   return to_status(api, (api->*kFunction)(&args));
 }
 
+struct DeviceInfo;
+Result<DeviceInfo> describe(const PJRT_Api* api, PJRT_DeviceDescription* description);
+
+// Points into `mlir`.
+inline PJRT_Program mlir_program(std::string_view mlir) {
+  constexpr std::string_view kFormat = "mlir";
+  return {
+      .struct_size = PJRT_Program_STRUCT_SIZE,
+      .code = const_cast<char*>(mlir.data()),  // an input here: the field is also an output of other calls
+      .code_size = mlir.size(),
+      .format = kFormat.data(),
+      .format_size = kFormat.size(),
+  };
+}
+
 constexpr PJRT_Buffer_Type buffer_type(DType t) {
   switch (t) {
     case DType::kBool: return PJRT_Buffer_Type_PRED;

@@ -1,40 +1,9 @@
-#include <type_traits>
-
 #include "pjrt/c_api.h"
+#include "pjrt/named_value.h"
 #include "pjrt/pjrt.h"
 
 namespace tpu::pjrt {
 namespace {
-
-// Points into `name` and `option`.
-PJRT_NamedValue named_value(const std::string& name, const Option& option) {
-  PJRT_NamedValue value = {.struct_size = PJRT_NamedValue_STRUCT_SIZE, .name = name.data(), .name_size = name.size()};
-  value.value_size = 1;
-  std::visit(
-      [&value](const auto& v) {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, std::string>) {
-          value.type = PJRT_NamedValue_kString;
-          value.string_value = v.data();
-          value.value_size = v.size();
-        } else if constexpr (std::is_same_v<T, bool>) {
-          value.type = PJRT_NamedValue_kBool;
-          value.bool_value = v;
-        } else if constexpr (std::is_same_v<T, int64_t>) {
-          value.type = PJRT_NamedValue_kInt64;
-          value.int64_value = v;
-        } else if constexpr (std::is_same_v<T, float>) {
-          value.type = PJRT_NamedValue_kFloat;
-          value.float_value = v;
-        } else {
-          value.type = PJRT_NamedValue_kInt64List;
-          value.int64_array_value = v.data();
-          value.value_size = v.size();
-        }
-      },
-      option);
-  return value;
-}
 
 Result<DeviceInfo> describe(const PJRT_Api* api, PJRT_Device* device) {
   PJRT_Device_GetDescription_Args get = {
@@ -42,26 +11,7 @@ Result<DeviceInfo> describe(const PJRT_Api* api, PJRT_Device* device) {
       .device = device,
   };
   TPU_RETURN_IF_ERROR(call<&PJRT_Api::PJRT_Device_GetDescription>(api, get));
-  PJRT_DeviceDescription_Id_Args id = {
-      .struct_size = PJRT_DeviceDescription_Id_Args_STRUCT_SIZE,
-      .device_description = get.device_description,
-  };
-  TPU_RETURN_IF_ERROR(call<&PJRT_Api::PJRT_DeviceDescription_Id>(api, id));
-  PJRT_DeviceDescription_Kind_Args kind = {
-      .struct_size = PJRT_DeviceDescription_Kind_Args_STRUCT_SIZE,
-      .device_description = get.device_description,
-  };
-  TPU_RETURN_IF_ERROR(call<&PJRT_Api::PJRT_DeviceDescription_Kind>(api, kind));
-  PJRT_DeviceDescription_ToString_Args text = {
-      .struct_size = PJRT_DeviceDescription_ToString_Args_STRUCT_SIZE,
-      .device_description = get.device_description,
-  };
-  TPU_RETURN_IF_ERROR(call<&PJRT_Api::PJRT_DeviceDescription_ToString>(api, text));
-  return DeviceInfo{
-      .id = id.id,
-      .kind = std::string(kind.device_kind, kind.device_kind_size),
-      .description = std::string(text.to_string, text.to_string_size),
-  };
+  return pjrt::describe(api, get.device_description);
 }
 
 constexpr PJRT_HostBufferSemantics semantics(HostBuffer mode) {
@@ -77,9 +27,7 @@ constexpr PJRT_HostBufferSemantics semantics(HostBuffer mode) {
 
 Result<std::unique_ptr<Client>> Client::create(const Plugin& plugin, const Options& options) {
   const PJRT_Api* const api = plugin.api();
-  std::vector<PJRT_NamedValue> values;
-  values.reserve(options.size());
-  for (const auto& [name, option] : options) values.push_back(named_value(name, option));
+  const std::vector<PJRT_NamedValue> values = named_values(options);
   PJRT_Client_Create_Args create = {
       .struct_size = PJRT_Client_Create_Args_STRUCT_SIZE,
       .create_options = values.data(),
@@ -133,14 +81,7 @@ Client::~Client() {
 }
 
 Result<std::unique_ptr<Executable>> Client::compile(std::string_view mlir, std::string_view options) const {
-  constexpr std::string_view kFormat = "mlir";
-  const PJRT_Program program = {
-      .struct_size = PJRT_Program_STRUCT_SIZE,
-      .code = const_cast<char*>(mlir.data()),  // an input here: the field is also an output of other calls
-      .code_size = mlir.size(),
-      .format = kFormat.data(),
-      .format_size = kFormat.size(),
-  };
+  const PJRT_Program program = mlir_program(mlir);
   PJRT_Client_Compile_Args args = {
       .struct_size = PJRT_Client_Compile_Args_STRUCT_SIZE,
       .client = client_,

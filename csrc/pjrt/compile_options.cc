@@ -1,4 +1,5 @@
 #include <bit>
+#include <span>
 #include <type_traits>
 
 #include "pjrt/pjrt.h"
@@ -50,6 +51,20 @@ std::string override_proto(const std::variant<bool, int64_t, double, std::string
   return out;
 }
 
+// xla.DeviceAssignmentProto
+std::string assignment_proto(int num_replicas, int num_partitions, std::span<const int64_t> devices) {
+  std::string out;
+  put_int(out, 1, num_replicas);
+  put_int(out, 2, num_partitions);
+  for (const int64_t* at = devices.data(); at + num_replicas <= devices.data() + devices.size(); at += num_replicas) {
+    std::string ids, partition;
+    for (int i = 0; i < num_replicas; ++i) put_varint(ids, static_cast<uint64_t>(at[i]));
+    put_bytes(partition, 1, ids);
+    put_bytes(out, 3, partition);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string CompileOptions::serialize() const {
@@ -57,6 +72,7 @@ std::string CompileOptions::serialize() const {
   put_int(build, 1, -1);  // device_ordinal: the client's choice
   put_int(build, 4, num_replicas);
   put_int(build, 5, num_partitions);
+  if (!devices.empty()) put_bytes(build, 9, assignment_proto(num_replicas, num_partitions, devices));
 
   std::string out;  // CompileOptionsProto
   put_bytes(out, 3, build);

@@ -20,10 +20,38 @@ MemoryStats memory_of(const PJRT_Api* api, PJRT_Executable* executable) {
       .temporaries = args.temp_size_in_bytes,
       .aliased = args.alias_size_in_bytes,
       .code = args.generated_code_size_in_bytes,
+      .peak = args.peak_memory_in_bytes,
   };
 }
 
 }  // namespace
+
+Status Compiled::describe(PJRT_Executable* executable) {
+  executable_ = executable;
+  PJRT_Executable_NumOutputs_Args outputs = {
+      .struct_size = PJRT_Executable_NumOutputs_Args_STRUCT_SIZE,
+      .executable = executable,
+  };
+  TPU_RETURN_IF_ERROR(call<&PJRT_Api::PJRT_Executable_NumOutputs>(api_, outputs));
+  num_outputs_ = static_cast<int>(outputs.num_outputs);
+  memory_ = memory_of(api_, executable);
+  return {};
+}
+
+Result<std::unique_ptr<Compiled>> Compiled::adopt(const PJRT_Api* api, PJRT_Executable* executable) {
+  std::unique_ptr<Compiled> self(new Compiled(api));
+  TPU_RETURN_IF_ERROR(self->describe(executable));
+  return self;
+}
+
+Compiled::~Compiled() {
+  if (executable_ == nullptr) return;
+  PJRT_Executable_Destroy_Args args = {
+      .struct_size = PJRT_Executable_Destroy_Args_STRUCT_SIZE,
+      .executable = executable_,
+  };
+  discard(api_, api_->PJRT_Executable_Destroy(&args));
+}
 
 Result<std::unique_ptr<Executable>> Executable::adopt(const PJRT_Api* api, PJRT_LoadedExecutable* loaded) {
   std::unique_ptr<Executable> self(new Executable(api, loaded));
@@ -32,25 +60,11 @@ Result<std::unique_ptr<Executable>> Executable::adopt(const PJRT_Api* api, PJRT_
       .loaded_executable = loaded,
   };
   TPU_RETURN_IF_ERROR(call<&PJRT_Api::PJRT_LoadedExecutable_GetExecutable>(api, get));
-  self->executable_ = get.executable;
-  PJRT_Executable_NumOutputs_Args outputs = {
-      .struct_size = PJRT_Executable_NumOutputs_Args_STRUCT_SIZE,
-      .executable = get.executable,
-  };
-  TPU_RETURN_IF_ERROR(call<&PJRT_Api::PJRT_Executable_NumOutputs>(api, outputs));
-  self->num_outputs_ = static_cast<int>(outputs.num_outputs);
-  self->memory_ = memory_of(api, get.executable);
+  TPU_RETURN_IF_ERROR(self->describe(get.executable));
   return self;
 }
 
 Executable::~Executable() {
-  if (executable_ != nullptr) {
-    PJRT_Executable_Destroy_Args args = {
-        .struct_size = PJRT_Executable_Destroy_Args_STRUCT_SIZE,
-        .executable = executable_,
-    };
-    discard(api_, api_->PJRT_Executable_Destroy(&args));
-  }
   PJRT_LoadedExecutable_Destroy_Args args = {
       .struct_size = PJRT_LoadedExecutable_Destroy_Args_STRUCT_SIZE,
       .executable = loaded_,
@@ -58,7 +72,7 @@ Executable::~Executable() {
   discard(api_, api_->PJRT_LoadedExecutable_Destroy(&args));
 }
 
-Result<std::string> Executable::optimized_hlo() const {
+Result<std::string> Compiled::optimized_hlo() const {
   PJRT_Program program = {.struct_size = PJRT_Program_STRUCT_SIZE};
   PJRT_Executable_OptimizedProgram_Args args = {
       .struct_size = PJRT_Executable_OptimizedProgram_Args_STRUCT_SIZE,
@@ -72,7 +86,7 @@ Result<std::string> Executable::optimized_hlo() const {
   return code;
 }
 
-std::map<std::string, double> Executable::cost() const {
+std::map<std::string, double> Compiled::cost() const {
   PJRT_Executable_GetCostAnalysis_Args args = {
       .struct_size = PJRT_Executable_GetCostAnalysis_Args_STRUCT_SIZE,
       .executable = executable_,
@@ -88,7 +102,7 @@ std::map<std::string, double> Executable::cost() const {
   return figures;
 }
 
-Result<std::string> Executable::serialize() const {
+Result<std::string> Compiled::serialize() const {
   PJRT_Executable_Serialize_Args args = {
       .struct_size = PJRT_Executable_Serialize_Args_STRUCT_SIZE,
       .executable = executable_,
@@ -101,7 +115,7 @@ Result<std::string> Executable::serialize() const {
 
 Status Executable::execute(std::span<PJRT_Buffer* const> arguments, std::span<const int64_t> keep,
                            Buffer* outputs) const {
-  const auto count = static_cast<size_t>(num_outputs_);
+  const auto count = static_cast<size_t>(num_outputs());
   std::array<PJRT_Buffer*, kStackOutputs> on_stack;
   std::vector<PJRT_Buffer*> on_heap;
   PJRT_Buffer** made = on_stack.data();

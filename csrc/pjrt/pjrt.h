@@ -102,16 +102,17 @@ class Buffer {
 
 struct MemoryStats {  // bytes, as the compiler planned them
   int64_t arguments = 0, outputs = 0, temporaries = 0, aliased = 0, code = 0;
+  int64_t peak = 0;  // 0 where the plugin does not say
 };
 
-// A compiled program loaded on a client's device. Immutable; execute() may run from several threads at once.
-class Executable {
+// A compiled program, for a device that need not be there. Immutable.
+class Compiled {
  public:
-  // Takes ownership of `loaded`, also where it fails.
-  static Result<std::unique_ptr<Executable>> adopt(const PJRT_Api* api, PJRT_LoadedExecutable* loaded);
-  Executable(const Executable&) = delete;
-  Executable& operator=(const Executable&) = delete;
-  ~Executable();
+  // Takes ownership of `executable`, also where it fails.
+  static Result<std::unique_ptr<Compiled>> adopt(const PJRT_Api* api, PJRT_Executable* executable);
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+  ~Compiled();
 
   int num_outputs() const { return num_outputs_; }
   const MemoryStats& memory() const { return memory_; }
@@ -121,17 +122,32 @@ class Executable {
   std::map<std::string, double> cost() const;
   // Only of an executable that was compiled here: one loaded from bytes must not be serialized again.
   Result<std::string> serialize() const;
+
+ protected:
+  explicit Compiled(const PJRT_Api* api) : api_(api) {}
+  Status describe(PJRT_Executable* executable);
+  const PJRT_Api* api_;
+
+ private:
+  PJRT_Executable* executable_ = nullptr;
+  int num_outputs_ = 0;
+  MemoryStats memory_;
+};
+
+// A compiled program loaded on a client's device. execute() may run from several threads at once.
+class Executable : public Compiled {
+ public:
+  // Takes ownership of `loaded`, also where it fails.
+  static Result<std::unique_ptr<Executable>> adopt(const PJRT_Api* api, PJRT_LoadedExecutable* loaded);
+  ~Executable();
+
   // Enqueues one launch on the one device it was compiled for. `keep` lists the arguments that must not be donated
   // although the program may take them. Writes num_outputs() buffers. Allocates nothing for up to 64 operands.
   Status execute(std::span<PJRT_Buffer* const> arguments, std::span<const int64_t> keep, Buffer* outputs) const;
 
  private:
-  Executable(const PJRT_Api* api, PJRT_LoadedExecutable* loaded) : api_(api), loaded_(loaded) {}
-  const PJRT_Api* api_;
+  Executable(const PJRT_Api* api, PJRT_LoadedExecutable* loaded) : Compiled(api), loaded_(loaded) {}
   PJRT_LoadedExecutable* loaded_;
-  PJRT_Executable* executable_ = nullptr;  // owned too
-  int num_outputs_ = 0;
-  MemoryStats memory_;
 };
 
 enum class HostBuffer {
@@ -142,8 +158,9 @@ enum class HostBuffer {
 
 struct DeviceInfo {
   int id = 0;
-  std::string kind;         // "cpu", "TPU v5 lite"
-  std::string description;  // for people
+  std::string kind;                               // "cpu", "TPU v5 lite"
+  std::string description;                        // for people
+  std::map<std::string, std::string> attributes;  // "coords", "core_on_chip", ..., as text
 };
 
 class Client {
@@ -180,11 +197,41 @@ class Client {
   std::vector<DeviceInfo> device_infos_;
 };
 
+// Devices that need not be there, as the compiler knows them.
+class Topology {
+ public:
+  // `name` is the plugin's: "v5e:2x2", "v5p:4x4x4".
+  static Result<std::unique_ptr<Topology>> create(const Plugin& plugin, const std::string& name,
+                                                  const Options& options = {});
+  Topology(const Topology&) = delete;
+  Topology& operator=(const Topology&) = delete;
+  ~Topology();
+
+  const std::string& platform_name() const { return platform_name_; }
+  const std::string& platform_version() const { return platform_version_; }
+  std::span<const DeviceInfo> devices() const { return device_infos_; }
+  const std::map<std::string, std::string>& attributes() const { return attributes_; }
+
+  // As Client::compile(); `options` must assign a device to each replica and partition.
+  Result<std::unique_ptr<Compiled>> compile(std::string_view mlir, std::string_view options) const;
+
+ private:
+  explicit Topology(const PJRT_Api* api) : api_(api) {}
+  Status describe();
+  const PJRT_Api* api_;
+  PJRT_TopologyDescription* topology_ = nullptr;
+  std::string platform_name_, platform_version_;
+  std::vector<DeviceInfo> device_infos_;
+  std::map<std::string, std::string> attributes_;
+};
+
 // What a compile of ours asks of XLA, serialized as xla.CompileOptionsProto (written by hand: the message is small and
 // protobuf is not otherwise needed).
 struct CompileOptions {
   int num_replicas = 1;
   int num_partitions = 1;
+  // Ids, a partition after the other, each with its replicas; empty: the client's choice.
+  std::vector<int64_t> devices;
   // env_option_overrides: debug options by name.
   std::map<std::string, std::variant<bool, int64_t, double, std::string>> overrides;
   std::string serialize() const;

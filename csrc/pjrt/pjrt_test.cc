@@ -108,6 +108,13 @@ TEST_CASE("a client tells its devices") {
   CHECK(client().devices()[0].kind == "cpu");
 }
 
+TEST_CASE("a topology that the plugin does not know is named") {
+  // Those that one knows are tried by tests/test_aot.py: only libtpu has any, and one process at a time may load it.
+  const auto unknown = Topology::create(*value(Plugin::load(plugin_path())), "v5e:2x2");
+  REQUIRE(!unknown.ok());
+  CHECK(contains(unknown.status().message(), "topology v5e:2x2"));
+}
+
 TEST_CASE("compile, execute, read back") {
   const auto program = compile(add_program());
   const Buffer x = upload({1, 2, 3, 4});

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "pjrt/c_api.h"
+#include "pjrt/named_value.h"
 #include "pjrt/pjrt.h"
 
 namespace tpu::pjrt {
@@ -12,22 +13,6 @@ namespace {
 
 constexpr int kMajor = 0;
 constexpr int kOldestMinor = 81;
-
-std::string text_of(const PJRT_NamedValue& value) {
-  switch (value.type) {
-    case PJRT_NamedValue_kString: return std::string(value.string_value, value.value_size);
-    case PJRT_NamedValue_kInt64: return std::to_string(value.int64_value);
-    case PJRT_NamedValue_kFloat: return std::to_string(value.float_value);
-    case PJRT_NamedValue_kBool: return value.bool_value ? "true" : "false";
-    case PJRT_NamedValue_kInt64List: break;
-  }
-  std::string list;  // a version in every plugin known: "1.13.0"
-  for (size_t i = 0; i < value.value_size; ++i) {
-    if (i > 0) list += '.';
-    list += std::to_string(value.int64_array_value[i]);
-  }
-  return list;
-}
 
 Result<const PJRT_Api*> find_api(void* library) {
   const auto get = reinterpret_cast<const PJRT_Api* (*)()>(dlsym(library, "GetPjrtApi"));
@@ -85,10 +70,7 @@ Result<const Plugin*> Plugin::load(const std::string& path) {
 
   PJRT_Plugin_Attributes_Args args = {.struct_size = PJRT_Plugin_Attributes_Args_STRUCT_SIZE};
   if (call<&PJRT_Api::PJRT_Plugin_Attributes>(*api, args).ok()) {  // informative only
-    for (size_t i = 0; i < args.num_attributes; ++i) {
-      const PJRT_NamedValue& value = args.attributes[i];
-      plugin->attributes_.emplace(std::string(value.name, value.name_size), text_of(value));
-    }
+    plugin->attributes_ = text_of({args.attributes, args.num_attributes});
   }
   return (loaded[library] = std::move(plugin)).get();
 }

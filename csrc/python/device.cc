@@ -6,6 +6,7 @@
 #include "aten/synchronize.h"
 #include "runtime/device.h"
 #include "runtime/memory.h"
+#include "runtime/residence.h"
 
 namespace py = pybind11;
 
@@ -15,11 +16,16 @@ namespace {
 py::dict compile_stats() {
   const runtime::Counters& c = runtime::counters();
   const runtime::MemoryFigures m = runtime::memory().figures();
+  const runtime::Residence::Figures programs = runtime::Residence::figures();
   py::dict d;
   d["compiles"] = c.compiles.load();
   d["memory_hits"] = c.memory_hits.load();
   d["shared_hits"] = c.shared_hits.load();
   d["disk_hits"] = c.disk_hits.load();
+  d["remote_hits"] = c.remote_hits.load();
+  d["programs"] = programs.programs;
+  d["program_bytes"] = programs.bytes;
+  d["evictions"] = programs.dropped;
   d["executions"] = c.executions.load();
   d["ops_recorded"] = c.ops_recorded.load();
   d["materializations"] = c.materializations.load();

@@ -23,6 +23,7 @@ std::vector<std::string> library_folders;  // with a slash at the end
 // those it has kept, so that the GIL, which PyTorch's bindings give up around an op, is taken once a code object.
 struct Kept {
   PyCodeObject* code = nullptr;
+  bool named = false;    // its file's name is text, and its UTF-8 form is now held by the name itself
   bool library = false;  // of PyTorch or this package
 };
 
@@ -35,8 +36,9 @@ const Kept& keep(PyCodeObject* code) {
   const char* file = PyUnicode_AsUTF8(code->co_filename);
   if (file == nullptr) PyErr_Clear();
   const std::string_view path = file != nullptr ? file : "";
-  slot = {code, std::any_of(library_folders.begin(), library_folders.end(),
-                            [&](const std::string& folder) { return path.starts_with(folder); })};
+  slot = {code, file != nullptr,
+          std::any_of(library_folders.begin(), library_folders.end(),
+                      [&](const std::string& folder) { return path.starts_with(folder); })};
   PyGILState_Release(gil);
   return slot;
 }
@@ -50,24 +52,18 @@ runtime::Line current() {
   int depth = 0;
   for (const _PyInterpreterFrame* f = state->cframe->current_frame; f != nullptr && depth < 64; f = f->previous) {
     const Kept& kept = keep(f->f_code);
-    if (depth++ > 0 && kept.library) continue;
+    if (!kept.named || (depth++ > 0 && kept.library)) continue;
     line = {f->f_code, static_cast<int32_t>(_PyInterpreterFrame_LASTI(f) * sizeof(_Py_CODEUNIT))};
     if (!kept.library) break;
   }
   return line;
 }
 
+// Needs no GIL, so it may be called under any lock: of a code object that was kept, these only read what never changes.
 std::string describe(runtime::Line line) {
-  const PyGILState_STATE gil = PyGILState_Ensure();
   auto* code = static_cast<PyCodeObject*>(const_cast<void*>(line.code));
-  std::string text;
-  if (const char* file = PyUnicode_AsUTF8(code->co_filename)) {
-    text = std::string(file) + ":" + std::to_string(PyCode_Addr2Line(code, line.instruction));
-  } else {
-    PyErr_Clear();
-  }
-  PyGILState_Release(gil);
-  return text;
+  return std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" +
+         std::to_string(PyCode_Addr2Line(code, line.instruction));
 }
 
 }  // namespace

@@ -7,9 +7,14 @@
 #include "aten/registration.h"
 #include "cache/store.h"
 #include "ops/row.h"
+#include "python/cache.h"
 #include "python/decompose.h"
 #include "python/device.h"
+#include "python/explain.h"
+#include "python/graph.h"
 #include "python/line.h"
+#include "python/programs.h"
+#include "python/topology.h"
 #include "runtime/region.h"
 
 namespace py = pybind11;
@@ -40,6 +45,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("set_library_folders", &set_library_folders);
 
   bind_device(m);
+  bind_cache(m);
+  bind_graph(m);
+  bind_programs(m);
+  bind_explain(m);
+  bind_topology(m);
   m.def("op_names", [] {
     std::vector<std::string> names;
     for (const auto& [name, row] : ops::table().rows()) names.push_back(name);

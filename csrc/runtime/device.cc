@@ -1,16 +1,21 @@
 #include "runtime/device.h"
 
+#include <malloc.h>
 #include <pthread.h>
 
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "base/hash.h"
+#include "cache/store.h"
 #include "cache/target.h"
 #include "runtime/memory.h"
+#include "runtime/residence.h"
 
 namespace tpu::runtime {
 
@@ -28,6 +33,9 @@ Device::Settings& settings() {
   return *settings;
 }
 }  // namespace
+
+Device::Device() = default;
+Device::~Device() = default;
 
 void Device::configure(Settings s) {
   const std::lock_guard lock(start_mutex);
@@ -59,18 +67,38 @@ Result<Device*> Device::get() {
 }
 
 namespace {
-// A new client logs its options at level INFO on stderr, before any program could ask for another level, which is read
-// as the plugin is loaded. Warnings and errors stay, and so does a level that the user set.
-struct QuietStart {
-  static constexpr const char* kLevel = "TF_CPP_MIN_LOG_LEVEL";
-  const bool ours = std::getenv(kLevel) == nullptr;
-  QuietStart() {
-    if (ours) setenv(kLevel, "1", 1);
+// An environment variable that has another value for a while: a plugin reads some once, as it is loaded.
+class Setting {
+ public:
+  Setting(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    setenv(name, value.c_str(), 1);
   }
-  ~QuietStart() {
-    if (ours) unsetenv(kLevel);
-  }
+  ~Setting() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
 };
+std::string environment(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+
+// Of the CPU compiler: the emitters that go through MLIR take twice as long to compile a kernel, and only transposes
+// run faster (Device::transpose_options makes up for it). No compile option asks for it, so it is a flag; the user's
+// come later.
+constexpr const char* kCpuFlags = "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters";
+
+// The CPU plugin allocates what a program needs at each launch. glibc would map large blocks anew each time, and the
+// kernel would clear them page by page, which can take longer than the launch: so freed blocks stay with the process,
+// until torch.tpu.empty_cache().
+void keep_freed_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+}
 }  // namespace
 
 struct Device::WordCache {
@@ -81,6 +109,10 @@ struct Device::WordCache {
   std::unordered_multimap<uint64_t, std::list<Entry>::iterator> index;
 };
 
+void Device::release_freed_memory() {
+  if (started() && device.load()->on_cpu()) malloc_trim(0);
+}
+
 Status Device::start() {
   const Settings& s = settings();
   if (s.plugin.empty()) {
@@ -88,8 +120,12 @@ Status Device::start() {
             "no PJRT plugin for device tpu: install one with `pip install --no-deps lammps-jax-pjrt-cpu` (CPU) or `pip "
             "install libtpu` (TPU), or set TORCH_TPU_PLUGIN to the path of a plugin's shared library"};
   }
+  const bool cpu = s.options.contains("cpu_device_count");
+  const std::string flags = cpu ? kCpuFlags : "";
   {
-    const QuietStart quiet;
+    // A new client logs its options at level INFO on stderr, unless the user set another level.
+    const Setting level("TF_CPP_MIN_LOG_LEVEL", environment("TF_CPP_MIN_LOG_LEVEL", "1"));
+    const Setting compiler("XLA_FLAGS", flags + " " + environment("XLA_FLAGS", ""));
     TPU_ASSIGN(const pjrt::Plugin* plugin, pjrt::Plugin::load(s.plugin));
     TPU_ASSIGN(client_, pjrt::Client::create(*plugin, s.options));
   }
@@ -98,6 +134,7 @@ Status Device::start() {
   const int64_t limit = memory().figures().limit;
   if (room.ok() && *room > 0 && (limit == 0 || *room < limit)) memory().set_limit(*room);
   word_cache_ = new WordCache;
+  if (cpu) keep_freed_memory();
   pjrt::CompileOptions options;
   if (on_cpu()) {
     options.overrides["xla_cpu_enable_fast_min_max"] = false;  // min and max propagate NaN
@@ -108,9 +145,21 @@ Status Device::start() {
   if (const char* level = std::getenv("TORCH_TPU_OPT_LEVEL")) {
     options.overrides["xla_backend_optimization_level"] = static_cast<int64_t>(std::atoi(level));
   }
-  compile_options_ = options.serialize();
+  // What lives across a program rather than what may run at once: a step of the small GPT takes 111 MB instead of 130,
+  // and no longer. Older plugins do not know the option, and refuse what they do not know.
+  constexpr std::pair kKnowsScheduler{0, 115};
+  if (cpu && client_->plugin().api_version() >= kKnowsScheduler) {
+    options.overrides["xla_cpu_scheduler_type"] = std::string("CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED");
+  }
+  compile_options_ = transpose_options_ = options.serialize();
+  if (cpu) {
+    options.overrides["xla_disable_hlo_passes"] = std::string("fusion-wrapper,fusion");
+    transpose_options_ = options.serialize();
+  }
+  if (const char* bytes = std::getenv("TORCH_TPU_PROGRAM_BYTES")) Residence::set_budget(std::atoll(bytes));
+  if (const char* count = std::getenv("TORCH_TPU_PROGRAM_MAPPINGS")) Residence::set_most_mappings(std::atoll(count));
   store_ = cache::Store::open();
-  if (store_.on()) options_key_ = cache::options_key(*client_, compile_options_);
+  if (store_->on()) store_->set_options(cache::options_of(*client_, compile_options_ + transpose_options_ + flags));
   return {};
 }
 

@@ -8,15 +8,18 @@
 #include <string>
 
 #include "base/status.h"
-#include "cache/store.h"
 #include "pjrt/pjrt.h"
 #include "runtime/value.h"
+
+namespace tpu::cache {
+class Store;
+}
 
 namespace tpu::runtime {
 
 // What happened since the process began. compile_stats() of Python.
 struct Counters {
-  std::atomic<int64_t> compiles{0}, memory_hits{0}, shared_hits{0}, disk_hits{0};
+  std::atomic<int64_t> compiles{0}, memory_hits{0}, shared_hits{0}, disk_hits{0}, remote_hits{0};
   std::atomic<int64_t> executions{0};        // launches
   std::atomic<int64_t> ops_recorded{0};      // calls of PyTorch operators that reached the engine
   std::atomic<int64_t> materializations{0};  // cuts that a sink forced
@@ -29,6 +32,8 @@ Counters& counters();
 
 class Device {
  public:
+  Device();
+  ~Device();
   // The device of this process, started on first use. After a fork of a process that had started it, the child gets an
   // error that says to use spawn.
   static Result<Device*> get();
@@ -48,9 +53,12 @@ class Device {
   const pjrt::Client& client() const { return *client_; }
   bool on_cpu() const { return client_->platform_name() == "cpu"; }
   const std::string& compile_options() const { return compile_options_; }
+  // Of a program that is one transpose: the CPU compiler then leaves it to a routine of its own, which goes through
+  // memory in blocks and takes a fifth of the time. That must not be asked to work in place, as of a chain of
+  // transposes or a donated operand: it does, and wrongly.
+  const std::string& transpose_options() const { return transpose_options_; }
   // Programs that were compiled before, here or in another process.
-  const cache::Store& store() const { return store_; }
-  uint64_t options_key() const { return options_key_; }
+  const cache::Store& store() const { return *store_; }
 
   // Elements in row-major order.
   Result<ValuePtr> upload(const void* host, const hlo::Type* type, pjrt::HostBuffer mode,
@@ -63,13 +71,14 @@ class Device {
   Result<ValuePtr> words(std::span<const uint32_t> words);
   // Waits until every ready value has its content; the first error of a launch, if any.
   Status wait();
+  // Gives memory that was freed back to the system, where the plugin takes it from the C library.
+  static void release_freed_memory();
 
  private:
   Status start();
   std::unique_ptr<pjrt::Client> client_;
-  std::string compile_options_;
-  uint64_t options_key_ = 0;
-  cache::Store store_{nullptr};
+  std::string compile_options_, transpose_options_;
+  std::unique_ptr<cache::Store> store_;
   struct WordCache;
   WordCache* word_cache_ = nullptr;
 };

@@ -53,8 +53,18 @@ Status launch(Device& device, const Program& program, std::span<const Parameter>
   TPU_RETURN_IF_ERROR(memory().reserve(program.name, std::max<int64_t>(0, program.output_bytes - given_bytes),
                                        program.temporary_bytes));
   Room<pjrt::Buffer, 4> made(outputs.size());
+  Residence::Use executable = program.executable.use();
+  if (!executable) [[unlikely]] {
+    TPU_ASSIGN(executable, executable_of(device, program));
+  }
+  const Watcher* const watch = watcher();
+  std::chrono::steady_clock::time_point start;
+  if (watch != nullptr) [[unlikely]]
+    start = std::chrono::steady_clock::now();
   TPU_RETURN_IF_ERROR(
-      program.executable->execute({arguments.data(), n + (words.empty() ? 0 : 1)}, {keep.data(), kept}, made.data()));
+      executable->execute({arguments.data(), n + (words.empty() ? 0 : 1)}, {keep.data(), kept}, made.data()));
+  if (watch != nullptr) [[unlikely]]
+    watch->launched(program, start);
   counters().executions.fetch_add(1, std::memory_order_relaxed);
   for (size_t i = 0; i < n; ++i) {
     if (program.donates[i] && parameters[i].last) parameters[i].value->donate();

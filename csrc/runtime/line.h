@@ -11,11 +11,10 @@ struct Line {
   int32_t instruction = 0;     // byte offset in it
 };
 
-// Set by the Python layer. Both may be called from any thread; they may take the GIL, so no lock that a thread with the
-// GIL waits for may be held: take the line before the region's mutex.
+// Set by the Python layer; both may be called from any thread.
 struct LineSource {
-  Line (*current)() = nullptr;
-  std::string (*describe)(Line) = nullptr;
+  Line (*current)() = nullptr;  // may take the GIL, so not under a lock that a thread with the GIL waits for
+  std::string (*describe)(Line) = nullptr;  // takes no lock
 };
 void set_line_source(LineSource source);
 Line current_line();

@@ -127,7 +127,7 @@ std::string MemoryAccount::live(size_t most) const {
   std::string text;
   for (size_t i = 0; i < std::min(kinds.size(), most); ++i) {
     const Kind& kind = kinds[i];
-    const std::string line = describe(kind.line);  // takes the GIL, whose holder may wait for our lock
+    const std::string line = describe(kind.line);
     text += "\n  " + std::to_string(kind.bytes) + " bytes in " + std::to_string(kind.count) + " x " + kind.type->str() +
             (line.empty() ? "" : " made at " + line);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/why.h"
+
 namespace tpu::runtime {
 
 std::vector<bool> needed(const Recording& recording, std::span<const uint32_t> live) {
@@ -18,6 +20,12 @@ std::vector<bool> needed(const Recording& recording, std::span<const uint32_t> l
     }
   }
   return need;
+}
+
+std::vector<std::string> places_of(const Recording& recording, std::span<const Line> lines) {
+  std::vector<std::string> places(recording.nodes.size());
+  for (size_t i = 0; i < std::min(places.size(), lines.size()); ++i) places[i] = describe(lines[i]);
+  return places;
 }
 
 namespace {
@@ -76,16 +84,25 @@ class Words {
   int64_t at_ = 0;
 };
 
+std::string operator_name(const hlo::Call& call) { return (is_view(call) ? "" : "aten::") + std::string(call.name); }
+
 // Whose users count on every digit. Views move numbers, no more.
 bool rounds_in_double(const hlo::Call& call) {
-  if (call.name.starts_with("view.") || call.name.starts_with("storage.")) return false;
+  if (is_view(call)) return false;
   return std::any_of(call.results.begin(), call.results.end(),
                      [](const hlo::Type* type) { return real_of(type->dtype) == DType::kF64; });
 }
 
 }  // namespace
 
-std::string build(Program& program, bool contracts) {
+std::string build_alone(const hlo::Call& call) {
+  hlo::Builder b;
+  hlo::Values operands;
+  for (const hlo::Type* type : call.operands) operands.push_back(b.parameter(*type));
+  return b.finish("tpu", hlo::emit_checked(b, call, operands));
+}
+
+std::string build(Program& program, bool contracts, std::span<const std::string> places) {
   const Recording& recording = program.recording;
   program.inputs.clear();
   program.donates.clear();
@@ -153,13 +170,16 @@ std::string build(Program& program, bool contracts) {
       const DType want = node.call->operands[k]->dtype;
       operands.push_back(v.dtype() == want ? v : b.convert(v, want));  // only scalars travel in another dtype
     }
-    hlo::Values made;
-    made = hlo::emit_checked(b, *node.call, operands);
+    if (!places.empty()) b.set_location(operator_name(*node.call), places[i]);
+    hlo::Values made = hlo::emit_checked(b, *node.call, operands);
     if (contracts && rounds_in_double(*node.call)) made = b.optimization_barrier(made);
     std::copy(made.begin(), made.end(), results.begin() + node.first_result);
   }
+  b.set_location({}, {});
   hlo::Values outputs;
   for (const uint32_t i : program.live) outputs.push_back(results[i]);
+  program.is_transpose = outputs.size() == 1 && program.inputs.size() == 1 && !program.donates[0] &&
+                         b.is_transpose(inputs[program.inputs[0]], outputs[0]);
   return b.finish("tpu", outputs);
 }
 

@@ -60,6 +60,11 @@ struct OfThread {
   }
 };
 
+OfThread& of_thread() {
+  static thread_local OfThread mine;
+  return mine;
+}
+
 }  // namespace
 
 Mode default_mode() { return default_mode_cell().load(std::memory_order_relaxed); }
@@ -78,9 +83,17 @@ DType word_dtype(DType t) {
   }
 }
 
-Region& Region::current() {
-  static thread_local OfThread mine;
-  return *mine.region;
+Region& Region::current() { return *of_thread().region; }
+
+Scratch::Scratch() : outer_(std::exchange(of_thread().region, &region_)) {}
+
+Scratch::~Scratch() {
+  of_thread().region = outer_;
+  const std::lock_guard lock(region_.mutex);
+  for (Value* v : region_.work_.results) {
+    if (v != nullptr && v->references() > 1)
+      v->fail(internal("a tensor of a graph was kept while it was traced, and has no value"));
+  }
 }
 
 Status Region::cut_all() {
@@ -99,6 +112,10 @@ Status Region::cut_all() {
 }
 
 Status Region::set_mode(Mode mode) {
+  if (Device::forked()) {  // nothing will be launched, and who holds the mutex may not be in this process
+    mode_ = mode;
+    return {};
+  }
   const std::lock_guard lock(mutex);
   if (mode == mode_) return {};
   const Status status = cut_locked();
@@ -236,7 +253,8 @@ Status Region::launch_locked() {
     if (!status.ok()) work_.results[i]->fail(status);
   }
   work_.clear();
-  return status;
+  const Watcher* watch = watcher();
+  return watch != nullptr && watch->dry ? Status() : status;  // the stream goes on
 }
 
 void Region::Work::clear() {

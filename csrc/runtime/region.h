@@ -50,6 +50,7 @@ struct Recording {  // what a program is made from; equal recordings make equal 
   uint32_t num_results = 0;
   std::vector<const hlo::Type*> inputs;
   std::vector<DType> scalars;  // dtypes as they travel
+  bool operator==(const Recording&) const = default;
 };
 
 struct Program;
@@ -108,6 +109,7 @@ class Region {
   Status cut();
 
  private:
+  friend class Scratch;
   struct Work {
     Recording recording;
     std::vector<Line> lines;  // one per node
@@ -137,6 +139,19 @@ class Region {
   std::atomic<Mode> mode_{Mode::kStrict};
   Work work_;
   Repeats repeats_;  // of the thread's stream, across cuts
+};
+
+// While one lives, the calling thread records into a region of its own, in Strict mode. It is never launched: values of
+// it that outlive this are lost.
+class Scratch {
+ public:
+  Scratch();
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+
+ private:
+  Region region_;
+  Region* const outer_;
 };
 
 // Mode that new threads start with; from the environment unless set.

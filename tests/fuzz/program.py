@@ -33,7 +33,8 @@ def start(d: Draw, dtype: str, gradients: bool) -> str:
     shape = d.random.choice(SHAPES)
     values = [d.integer(-3, 3) for _ in range(max(1, torch.Size(shape).numel()))]
     text = str(values) if shape else str(values[0])
-    made = f"torch.tensor({text}, dtype=torch.int64).to(torch.{dtype}).reshape({shape}).to(device)"
+    # A clone, for it to be a view on no device.
+    made = f"torch.tensor({text}, dtype=torch.int64).to(torch.{dtype}).reshape({shape}).to(device).clone()"
     return f"{d.name()} = {made}" + (".requires_grad_()" if gradients else "")
 
 
@@ -47,11 +48,12 @@ def shares(t: Tensor) -> bool:
 
 def undefined(line: str, tensors: dict[str, Tensor]) -> bool:
     """Whether the line writes memory twice, or reads it in another order: what results is then no one's promise."""
-    written = re.match(r"(v\d+)(\[.*\] = |\.\w+_\()", line) or re.search(r"(out=|_\(\[)(v\d+)", line)
-    if written is None:
+    listed = re.search(r"_foreach_\w+_\(\[(.*?)\]", line)
+    written = re.match(r"(v\d+)(\[.*\] = |\.\w+_\()", line) or re.search(r"out=(v\d+)", line)
+    if listed is None and written is None:
         return False
-    target = re.search(r"v\d+", line[written.start() :])
-    if target is not None and target[0] in tensors and shares(tensors[target[0]]) and ".fill_(" not in line:
+    targets = re.findall(r"v\d+", listed[1]) if listed else [written[1]] if written else []
+    if ".fill_(" not in line and any(shares(tensors[name]) for name in targets if name in tensors):
         return True
     named = [tensors[name] for name in re.findall(r"v\d+", line) if name in tensors]
     subset = bool(re.match(r"v\d+\[.*\] = v\d+$", line))

@@ -119,7 +119,9 @@ def assign(d: Draw, x: str, t: Tensor) -> str | None:
 
 
 def masked(d: Draw, x: str, t: Tensor) -> str | None:
-    zero = d.among(f"{x} > 0", f"{x} != 1", f"{x} == {x}")
+    # In floats, at places where no rounding decides.
+    some = (f"{x} > 0.123", f"({x} - 1).abs() > 0.123") if t.dtype.is_floating_point else (f"{x} > 0", f"{x} != 1")
+    zero = d.among(*some, f"{x} == {x}")
     return d.among(
         f"{x}[{zero}] = {number(d, t)}",
         f"{x}.masked_fill_({zero}, {number(d, t)})",

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_map_only
 
-from tests.oracle import check, launches, place
+from tests.oracle import check, check_grad, launches, place
 
 UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round "
@@ -203,3 +203,31 @@ def test_each_part_of_a_long_list_reads_what_was_there_before() -> None:
         return a
 
     check(run, [torch.full((3,), float(i)) for i in range(20)])
+
+
+@pytest.mark.parametrize("op", ["_foreach_abs_", "_foreach_sin_", "_foreach_neg_"])
+def test_gradients_of_views_that_are_written_in_a_list(op: str) -> None:
+    def run(v: torch.Tensor) -> torch.Tensor:
+        doubled, base = v + v, v * 3
+        view = base.view(2, 3).t()
+        getattr(torch, op)([doubled, view])
+        return doubled.sum() + 2 * view.sum() + base[1]
+
+    check_grad(run, torch.tensor([3.0, -2.0, -2.0, 0.5, -2.0, -1.0]).requires_grad_())
+
+
+def test_writes_are_counted() -> None:
+    def versions(device: str) -> list[int]:
+        x, y = ([torch.ones(3, device=device) for _ in range(2)] for _ in range(2))
+        torch._foreach_add_(x, 1.0)
+        torch._foreach_copy_(x, y)
+        torch.ops.aten._foreach_abs.out(x, out=y)
+        return [t._version for t in (*x, *y)]
+
+    assert versions("tpu") == versions("cpu") == [2, 2, 1, 1]
+    saved = torch.ones(3).tpu().requires_grad_()
+    weight = torch.ones(3).tpu()
+    loss = (saved * weight).sum()
+    torch._foreach_add_([weight], 1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

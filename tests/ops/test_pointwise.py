@@ -6,6 +6,7 @@ import pytest
 import torch
 from ops.samples import FLOATS, INTEGERS, LAYOUTS, REALS, SPECIAL, layouts, nonzero, values
 from oracle import MODES, check, check_grad, launches
+from torch.testing._internal.common_methods_invocations import BinaryUfuncInfo, op_db
 
 ARITHMETIC = [torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum, torch.fmax, torch.fmin, torch.rsub]
 DIVISION = [
@@ -228,3 +229,16 @@ def test_quotients_of_bools_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
         torch.div(x, x, rounding_mode="floor")
     check(torch.div, torch.tensor([True, False]), torch.tensor([True, True]))
+
+
+# Those with "jiterator" are CUDA's.
+BINARY = [op for op in op_db if isinstance(op, BinaryUfuncInfo) and "jiterator" not in op.name]
+
+
+@pytest.mark.parametrize("op", BINARY, ids=lambda op: op.full_name)
+def test_a_tensor_of_the_host_without_dimensions_is_a_number(op: BinaryUfuncInfo) -> None:
+    dtype = torch.float32 if torch.float32 in op.supported_dtypes("cpu") else torch.int64
+    many, one = torch.tensor([1, 2, 3]).to(dtype), torch.tensor(2).to(dtype)
+    for here in ((many, one), (one, many)):
+        there = [t.tpu() if t.dim() else t for t in here]
+        torch.testing.assert_close(op(*there), op(*here), check_device=False)

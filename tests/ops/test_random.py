@@ -109,6 +109,8 @@ def test_normal_forms() -> None:
     assert_follows(z, normal_cdf(0, math.sqrt(0.5)))
     with pytest.raises(RuntimeError, match="std"):
         empty().normal_(0, -1)
+    with pytest.raises(RuntimeError, match=r"std >= 0\.0, but found std -2\.5"):
+        torch.normal(mean, -2.5)
 
 
 def test_tails() -> None:

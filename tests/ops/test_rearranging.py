@@ -1,5 +1,7 @@
 """Elements moved to other places."""
 
+import itertools
+import math
 from typing import Any
 
 import pytest
@@ -7,6 +9,8 @@ import torch
 from oracle import MODES, check, check_grad
 from samples import LAYOUTS, layouts, values
 from torch.nn import functional as F
+
+import torch_tpu
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 
@@ -97,3 +101,19 @@ def test_new_places_compile_nothing() -> None:
     for i in (0, 1, 2, 6):
         step(i)
     assert torch.tpu.compile_stats()["compiles"] == before
+
+
+@pytest.mark.parametrize("mode", ["strict", "defer"])
+def test_transposes_in_place_or_not(mode: str) -> None:
+    """The CPU compiler has a routine of its own for them, which must not get its operand's memory to write to."""
+    with torch_tpu.eager_mode(mode):
+        for shape in ((4, 4), (3, 5), (64, 64), (2, 3, 4), (2, 2, 2), (4, 1, 3), (2, 3, 2, 2)):
+            x = torch.arange(math.prod(shape)).reshape(shape)
+            kept, ones = x.tpu(), torch.ones_like(x).tpu()
+            for order in itertools.permutations(range(x.dim())):
+                want = x.permute(order)
+                assert torch.equal(kept.permute(order).contiguous().cpu(), want)
+                assert torch.equal((kept * ones).permute(order).contiguous().cpu(), want), "the operand is given away"
+                twice = kept.permute(order).contiguous().flatten().view(x.shape).permute(order).contiguous()
+                assert torch.equal(twice.cpu(), want.contiguous().flatten().view(x.shape).permute(order))
+        assert torch.equal(kept.cpu(), x)

@@ -3,6 +3,8 @@
 One process drives one device, so an index is 0 wherever PyTorch takes one.
 """
 
+from typing import Any
+
 import torch
 
 from torch_tpu import _C
@@ -72,6 +74,29 @@ def compile_stats() -> dict[str, int]:
     return _C.compile_stats()
 
 
+def cache_stats() -> dict[str, int]:
+    """Each tier of the cache of compiled programs: how often it had one, and bytes.
+
+    ``memory``, ``shared`` (memory of this machine), ``disk`` and ``remote`` (a URL) come with ``_hits``; the last three
+    with ``_bytes_read`` and ``_bytes_written`` since the process began; ``memory_programs``, ``memory_bytes`` and
+    ``memory_evictions`` are of the executables in memory.
+    """
+    stats = _C.compile_stats()
+    figures = {f"{tier}_hits": stats[f"{tier}_hits"] for tier in ("memory", "shared", "disk", "remote")}
+    figures |= {"compiles": stats["compiles"], "memory_programs": stats["programs"]}
+    figures |= {"memory_bytes": stats["program_bytes"], "memory_evictions": stats["evictions"]}
+    return figures | _C.cache_traffic()
+
+
+def compile_log() -> list[dict[str, Any]]:
+    """The executables that were made last, oldest first: name, key, where each came from, and seconds.
+
+    The key has three parts, so that it tells why a program was compiled once more: another ``structure`` (operators and
+    how they feed each other), other ``dimensions``, or other ``options`` (of the compiler, the plugin, the machine).
+    """
+    return _C.cache_log()
+
+
 def fallback_counts() -> dict[str, int]:
     """How often each operator without a lowering ran on the CPU."""
     return _C.fallback_counts()
@@ -105,7 +130,9 @@ __all__ = [
     "Event",
     "Stream",
     "StreamContext",
+    "cache_stats",
     "can_device_access_peer",
+    "compile_log",
     "compile_stats",
     "current_device",
     "current_stream",

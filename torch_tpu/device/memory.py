@@ -51,7 +51,8 @@ def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
 
 
 def empty_cache() -> None:
-    """Does nothing: freed memory goes back at once."""
+    """Gives memory back to the system that was freed and kept by the process, as a CPU device's is."""
+    torch.accelerator.empty_cache()
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:

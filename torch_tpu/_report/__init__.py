@@ -1,0 +1,1 @@
+"""``python -m torch_tpu report``: what a script compiled and launched, as one page."""
