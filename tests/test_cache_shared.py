@@ -112,7 +112,8 @@ def test_it_is_in_dev_shm_and_gone_afterwards(python: Any, tmp_path: Path) -> No
 
 # One program that takes seconds to compile.
 LONG = """
-import sys, torch, torch_tpu
+import signal, sys, torch, torch_tpu
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background has not
 torch_tpu.eager_mode("defer")
 x = torch.rand(8, 8).tpu()
 for i in range(150):

@@ -100,7 +100,8 @@ def test_an_exception_at_top_level(python):
 def test_interrupt(mode):
     """Ctrl-C becomes KeyboardInterrupt, after which the device works."""
     code = f"""
-        import sys, torch, torch_tpu
+        import signal, sys, torch, torch_tpu
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background has not
         torch_tpu.eager_mode({mode!r})
         x = torch.ones(64, 64).tpu()
         (x + x).cpu()

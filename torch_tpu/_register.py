@@ -22,7 +22,7 @@ def register() -> None:
     _C.configure(path, _plugin.options(path))
     _C.set_memory_limit(_memory_limit())
     torch.utils.rename_privateuse1_backend("tpu")
-    from torch_tpu import _printing, _sharing, device
+    from torch_tpu import _printing, _sharing, device, distributed
     from torch_tpu._explain import live
 
     torch._register_device_module("tpu", device)
@@ -30,6 +30,7 @@ def register() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _printing.register()
     _sharing.register()
+    distributed.register()
     _remote_cache.start()
     live.start()
     atexit.register(_finish)

@@ -35,8 +35,8 @@ namespace {
 
 constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
 
-// The device runs one stream; others are names for it. An event is a point in the order of launches. It is complete
-// once all that was launched before it has ended, and where it is asked for the time it waits for that.
+// The device runs one stream; others are names for it. An event is a point in the order of what is recorded, and cuts
+// nothing: whoever asks whether it has passed has all launched that was recorded. One that takes the time waits for it.
 struct Event {
   bool timed = false;
   std::chrono::steady_clock::time_point when{};
@@ -79,7 +79,6 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
 
   void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag flag) const override {
     refuse_fork();
-    check(runtime::Region::current().cut());
     if (*event == nullptr) *event = new Event{flag == c10::EventFlag::BACKEND_DEFAULT, {}};
     auto& e = *static_cast<Event*>(*event);
     if (e.timed) {
@@ -88,7 +87,10 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     }
   }
   void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void* event) const override { return event == nullptr || idle(); }
+  bool queryEvent(void* event) const override {
+    if (event != nullptr) check(runtime::Region::cut_all());
+    return event == nullptr || idle();
+  }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
   void synchronizeEvent(void*) const override { synchronize(); }
   bool queryStream(const c10::Stream&) const override { return idle(); }

@@ -40,8 +40,9 @@ struct Kernel final : c10::OperatorKernel {
 
 std::optional<c10::OperatorHandle> find_schema(const std::string& name) {
   const size_t dot = name.find('.');
+  const char* const space = name.find("::") == std::string::npos ? "aten::" : "";  // PyTorch's own, or another's
   return c10::Dispatcher::singleton().findSchema(
-      {"aten::" + name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1)});
+      {space + name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1)});
 }
 
 const Overload* make(const ops::Row& row, const std::string& name, Overload::Kind kind) {
@@ -111,10 +112,15 @@ const std::map<std::string, Special::Run> kSpecial = {
 
 void register_operators() {
   // Never destroyed: threads may call operators while the process ends.
-  auto& m = *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  const auto library = [](const char* space) {
+    return new torch::Library(torch::Library::IMPL, space, c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  };
+  auto& m = *library("aten");
+  auto& collectives = *library("tpu_dist");
   std::set<std::string> done;
   const auto register_kernel = [&](const std::string& name, const Overload* overload) {
-    m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
+    auto& space = name.find("::") == std::string::npos ? m : collectives;
+    space.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
   };
   const auto add = [&](const ops::Row& row, const std::string& name, Overload::Kind kind) {
     if (name.empty() || !done.insert(name).second) return;

@@ -64,6 +64,9 @@ struct Window {
   Dims size = {}, stride = {}, lhs_dilation = {}, rhs_dilation = {}, low = {}, high = {};
 };
 
+// Target of the custom call behind Builder::host_call().
+inline constexpr const char* kHostCall = "torch_tpu_host";
+
 class Builder {
  public:
   using Body = std::function<Values(const Values&)>;  // a region: block arguments -> what it returns
@@ -183,6 +186,11 @@ class Builder {
   Values if_(Value predicate, const std::function<Values()>& then, const std::function<Values()>& otherwise);
   Values custom_call(std::string_view target, const Values& operands, const std::vector<Type>& results,
                      std::string_view extra_attributes = {});
+  // A function of the process that the program runs in, for compilers whose programs can call one (pjrt/host_call.h):
+  // after the ones written before it, whether or not its results are used. `attributes` as in an MLIR dictionary.
+  // `in_place`: the first result may take the memory of the first operand.
+  Values host_call(std::string_view function, std::string_view attributes, const Values& operands,
+                   std::vector<Type> results, bool in_place);
   Values optimization_barrier(const Values& x);
   // Any operation in generic form: `"name"(operands) ({regions}) {attributes} : types`, for what has no method.
   Values raw(std::string_view op, const Values& operands, std::string_view attributes, const std::vector<Type>& results,
@@ -223,6 +231,7 @@ class Builder {
   size_t ops_ = 0, reshapes_ = 0, transposes_ = 0;
   Dims transposed_;  // what the last transpose was of
   Precision precision_ = Precision::kHighest;
+  Value order_;  // an operand and result of each host call, so that they run one after the other
 };
 
 }  // namespace tpu::hlo

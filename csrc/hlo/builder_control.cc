@@ -27,6 +27,35 @@ Values Builder::custom_call(std::string_view target, const Values& operands, con
   return generic("stablehlo.custom_call", operands, attributes, {}, results);
 }
 
+Values Builder::host_call(std::string_view function, std::string_view attributes, const Values& operands,
+                          std::vector<Type> results, bool in_place) {
+  Values all = operands;
+  all.push_back(order_ ? order_ : scalar_int(0, DType::kS32));
+  results.push_back({DType::kS32, {}});
+  const auto layouts = [](const auto& types) {  // row-major
+    std::string text;
+    for (const Type& type : types) {
+      std::string order;
+      for (int64_t d = type.rank(); d-- > 0;) order += (order.empty() ? "" : ", ") + std::to_string(d);
+      text +=
+          (text.empty() ? "" : ", ") + ("dense<[" + order) + "]> : tensor<" + std::to_string(type.rank()) + "xindex>";
+    }
+    return "[" + text + "]";
+  };
+  std::string text = "api_version = 4 : i32, has_side_effect = true, backend_config = {function = \"" +
+                     std::string(function) + "\"" + (attributes.empty() ? "" : ", ") + std::string(attributes) +
+                     "}, operand_layouts = " + layouts(types_of(all)) + ", result_layouts = " + layouts(results);
+  if (in_place) {
+    text +=
+        ", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [0], operand_index = 0, "
+        "operand_tuple_indices = []>]";
+  }
+  Values made = custom_call(kHostCall, all, results, text);
+  order_ = made.back();
+  made.pop_back();
+  return made;
+}
+
 Values Builder::optimization_barrier(const Values& x) {
   return generic("stablehlo.optimization_barrier", x, "", {}, types_of(x));
 }

@@ -10,6 +10,7 @@ void add_adaptive_pooling(Table& ops);
 void add_attention(Table& ops);
 void add_bessel(Table& ops);
 void add_class_loss(Table& ops);
+void add_collective(Table& ops);
 void add_comparison(Table& ops);
 void add_convolution(Table& ops);
 void add_distance(Table& ops);

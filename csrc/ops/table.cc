@@ -10,6 +10,7 @@ const Table& table() {
     add_attention(*t);
     add_bessel(*t);
     add_class_loss(*t);
+    add_collective(*t);
     add_comparison(*t);
     add_convolution(*t);
     add_distance(*t);

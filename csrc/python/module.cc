@@ -6,6 +6,7 @@
 #include "aten/meta.h"
 #include "aten/registration.h"
 #include "cache/store.h"
+#include "distributed/process_group.h"
 #include "ops/row.h"
 #include "python/cache.h"
 #include "python/decompose.h"
@@ -34,6 +35,7 @@ void warn(const std::string& text) {
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  distributed::declare_operators();
   aten::register_operators();
   register_decompose();
   register_lines();
@@ -50,6 +52,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   bind_programs(m);
   bind_explain(m);
   bind_topology(m);
+  m.def("make_process_group", &distributed::make_process_group, py::call_guard<py::gil_scoped_release>());
   m.def("op_names", [] {
     std::vector<std::string> names;
     for (const auto& [name, row] : ops::table().rows()) names.push_back(name);

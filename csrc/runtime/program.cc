@@ -70,7 +70,7 @@ Entry& find_or_add(const Key& key, const Recording& recording, std::span<const u
 }
 
 std::string where(const Recording& recording, size_t node, std::span<const Line> lines) {
-  std::string text = "aten::" + std::string(recording.nodes[node].call->name);
+  std::string text = operator_name(*recording.nodes[node].call);
   const std::string line = node < lines.size() ? describe(lines[node]) : "";
   return line.empty() ? text : text + " recorded at " + line;
 }
@@ -87,7 +87,7 @@ std::string name_of(const Recording& recording, std::span<const uint32_t> live) 
     if (name.starts_with("view.") || name.starts_with("storage.")) {
       view = name;
     } else {
-      names.push_back("aten::" + name);
+      names.push_back(operator_name(*recording.nodes[i].call));
     }
   }
   if (names.empty()) return view;

@@ -51,6 +51,9 @@ std::string build(Program& program, bool contracts, std::span<const std::string>
 // The lines of the nodes as text.
 std::vector<std::string> places_of(const Recording& recording, std::span<const Line> lines);
 
+// What people call the operator: "aten::add.Tensor"; a read or write of a view has a name of ours, "view.read".
+std::string operator_name(const hlo::Call& call);
+
 // What people call the program that makes `live`: its operator, or its first and last.
 std::string name_of(const Recording& recording, std::span<const uint32_t> live);
 

@@ -22,6 +22,11 @@ std::vector<bool> needed(const Recording& recording, std::span<const uint32_t> l
   return need;
 }
 
+std::string operator_name(const hlo::Call& call) {
+  const bool named = is_view(call) || call.name.find("::") != std::string_view::npos;
+  return (named ? "" : "aten::") + std::string(call.name);
+}
+
 std::vector<std::string> places_of(const Recording& recording, std::span<const Line> lines) {
   std::vector<std::string> places(recording.nodes.size());
   for (size_t i = 0; i < std::min(places.size(), lines.size()); ++i) places[i] = describe(lines[i]);
@@ -83,8 +88,6 @@ class Words {
   hlo::Value packed_;
   int64_t at_ = 0;
 };
-
-std::string operator_name(const hlo::Call& call) { return (is_view(call) ? "" : "aten::") + std::string(call.name); }
 
 // Whose users count on every digit. Views move numbers, no more.
 bool rounds_in_double(const hlo::Call& call) {

@@ -156,5 +156,5 @@ def op_table(progress: Callable[[Iterable[Any]], Iterable[Any]] = iter, pattern:
 
 
 def without_program(items: list[Item]) -> list[str]:
-    """Rows that no sample called."""
-    return sorted(set(_C.op_names()) - {item.name for item in items})
+    """Rows of PyTorch's operators (not collectives, "tpu_dist::...") that no sample called."""
+    return sorted({name for name in _C.op_names() if "::" not in name} - {item.name for item in items})

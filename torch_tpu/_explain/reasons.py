@@ -75,9 +75,9 @@ def value(v: Any) -> str:
 
 @functools.lru_cache(1024)
 def _schema(op: str) -> Any:
-    name, _, overload = op.partition(".")
+    name, _, overload = qualified(op).partition(".")
     try:
-        return torch._C._get_schema(f"aten::{name}", overload)
+        return torch._C._get_schema(name, overload)
     except RuntimeError:
         return None
 
@@ -86,7 +86,7 @@ OURS = {"view.read": "reading a view", "view.write": "writing a view", "view.und
 
 
 def qualified(op: str) -> str:
-    return OURS.get(op, op if op.startswith(("view.", "storage.", "debug.")) or not op else f"aten::{op}")
+    return OURS.get(op, op if op.startswith(("view.", "storage.", "debug.")) or "::" in op or not op else f"aten::{op}")
 
 
 def _argument(change: dict[str, Any]) -> str:
