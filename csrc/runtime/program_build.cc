@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "runtime/why.h"
 
@@ -35,28 +36,65 @@ std::vector<std::string> places_of(const Recording& recording, std::span<const L
 
 namespace {
 
-// Which output takes the memory of each parameter, or -1. Equal types, and the output is made by the last node that
-// reads the parameter or after it: the compiler would copy the parameter to keep it from an earlier one. XLA would pair
-// them by type alone, a parameter with its own gradient.
-std::vector<int32_t> pair_donations(const Program& program, const std::vector<bool>& need) {
-  const Recording& recording = program.recording;
-  std::vector<size_t> last_use(recording.inputs.size(), 0), maker(recording.num_results, 0);
-  for (size_t i = 0; i < recording.nodes.size(); ++i) {
-    const Node& node = recording.nodes[i];
-    for (size_t r = 0; r < node.call->results.size(); ++r) maker[node.first_result + r] = i;
-    if (!need[i]) continue;
-    for (size_t k = 0; k < node.call->operands.size(); ++k) {
-      const Ref ref = recording.operands[node.first_operand + k];
-      if (ref.kind() == Ref::kInput) last_use[ref.index()] = i;
+// Nodes that a node stands on, itself among them.
+class Ancestors {
+ public:
+  explicit Ancestors(const Recording& recording) : recording_(recording), maker_(recording.num_results) {
+    for (size_t i = 0; i < recording.nodes.size(); ++i) {
+      const Node& node = recording.nodes[i];
+      for (size_t r = 0; r < node.call->results.size(); ++r) maker_[node.first_result + r] = i;
     }
   }
+  size_t maker(uint32_t result) const { return maker_[result]; }
+  const std::vector<bool>& of(size_t node) {
+    auto [found, is_new] = known_.try_emplace(node);
+    std::vector<bool>& below = found->second;
+    if (!is_new) return below;
+    below.resize(node + 1);
+    below[node] = true;
+    for (size_t i = node + 1; i-- > 0;) {
+      if (!below[i]) continue;
+      for (size_t k = 0; k < recording_.nodes[i].call->operands.size(); ++k) {
+        const Ref ref = recording_.operands[recording_.nodes[i].first_operand + k];
+        if (ref.kind() == Ref::kResult) below[maker_[ref.index()]] = true;
+      }
+    }
+    return below;
+  }
+
+ private:
+  const Recording& recording_;
+  std::vector<size_t> maker_;  // of each result
+  std::unordered_map<size_t, std::vector<bool>> known_;
+};
+
+// Which output takes the memory of each parameter, or -1. Equal types, and the output stands on every node that reads
+// the parameter: where it does not, the compiler cannot know that the readers are done, and copies the parameter first.
+// XLA would pair them by type alone, a parameter with its own gradient.
+std::vector<int32_t> pair_donations(const Program& program, const std::vector<bool>& need) {
+  const Recording& recording = program.recording;
+  Ancestors ancestors(recording);
+  std::vector<std::vector<size_t>> readers(recording.inputs.size());
+  for (size_t i = 0; i < recording.nodes.size(); ++i) {
+    if (!need[i]) continue;
+    for (size_t k = 0; k < recording.nodes[i].call->operands.size(); ++k) {
+      const Ref ref = recording.operands[recording.nodes[i].first_operand + k];
+      if (ref.kind() == Ref::kInput) readers[ref.index()].push_back(i);
+    }
+  }
+  const auto follows_all = [&](size_t node, const std::vector<size_t>& before) {
+    if (!before.empty() && before.back() > node) return false;
+    const std::vector<bool>& below = ancestors.of(node);
+    return std::all_of(before.begin(), before.end(), [&](size_t reader) { return below[reader]; });
+  };
   std::vector<bool> taken(program.live.size());
   std::vector<int32_t> takers;
   for (const uint32_t i : program.inputs) {
     takers.push_back(-1);
     if (!std::binary_search(program.given.begin(), program.given.end(), i)) continue;
     for (size_t o = 0; o < program.live.size(); ++o) {  // in the order in which they are made
-      if (taken[o] || program.output_types[o] != recording.inputs[i] || maker[program.live[o]] < last_use[i]) continue;
+      if (taken[o] || program.output_types[o] != recording.inputs[i]) continue;
+      if (!follows_all(ancestors.maker(program.live[o]), readers[i])) continue;
       taken[o] = true;
       takers.back() = static_cast<int32_t>(o);
       break;
