@@ -74,6 +74,20 @@ def test_dtype_attribute_output_and_donation(sizes: Any) -> None:
     assert len(set(keys)) == len(keys)
 
 
+def test_layout_and_precision_of_products(sizes: Any) -> None:
+    n = sizes()
+    square = new(n * 3).view(3, n)[:, :3].clone()
+    keys = [key(lambda: square + 1), key(lambda: square.t() + 1), key(lambda: square[::2] + 1)]
+    precision = torch.get_float32_matmul_precision()
+    try:
+        for how in ("highest", "high", "medium"):
+            torch.set_float32_matmul_precision(how)
+            keys.append(key(lambda: square @ square))
+    finally:
+        torch.set_float32_matmul_precision(precision)
+    assert len(set(keys)) == len(keys)
+
+
 def test_a_new_size_changes_the_dimensions_only(sizes: Any) -> None:
     def work(n: int) -> list[Key]:
         a, b = new(n), new(n)

@@ -89,6 +89,9 @@ class Builder {
   // it ("a.py:12"), which may be unknown (""). The compiler carries both through to its instructions. No name: nothing
   // is said.
   void set_location(std::string_view name, std::string_view place);
+  // Whether the program is for XLA's CPU compiler, where a lowering has a form that only that one likes.
+  void set_for_cpu(bool yes) { for_cpu_ = yes; }
+  bool for_cpu() const { return for_cpu_; }
   // Lines so far, for asking how large a program is.
   size_t ops() const { return ops_; }
 
@@ -148,6 +151,9 @@ class Builder {
   Value slice_dim(Value x, int64_t dim, int64_t start, int64_t limit, int64_t stride = 1);
   Value dynamic_slice(Value x, const Values& starts, const Dims& sizes);
   Value dynamic_update_slice(Value x, Value update, const Values& starts);
+  // The same, for a part of a value that stays: kept apart from its neighbours, since XLA's CPU compiler fuses it into
+  // each of its readers, and then copies the whole value for each.
+  Value overwrite(Value x, Value update, const Values& starts);
   Value pad(Value x, Value value, const Dims& low, const Dims& high, const Dims& interior = {});
   Value concat(const Values& parts, int64_t dim);
   Value reverse(Value x, const Dims& dims);
@@ -170,8 +176,7 @@ class Builder {
                 bool sorted = false);
 
   // --- contractions -----------------------------------------------------------------------------------------------
-  Value dot_general(Value a, Value b, const Dims& batch_a, const Dims& batch_b, const Dims& contract_a,
-                    const Dims& contract_b, DType result);
+  Value dot_general(Value a, Value b, Dims batch_a, Dims batch_b, Dims contract_a, Dims contract_b, DType result);
   Value matmul(Value a, Value b, DType result);  // [..., m, k] x [..., k, n] with equal leading dims
   Value convolution(Value x, Value kernel, const Window& window, const ConvDims& dims, int64_t feature_groups,
                     int64_t batch_groups, DType result);
@@ -221,6 +226,7 @@ class Builder {
                  const std::vector<Written>& regions, const std::vector<Type>& results);
   Written write(const Region& region);
   Written write_reducer(std::string_view op, const Values& operands, const Values& init, const Body& body);
+  void see_through_transpose(Value& x, Dims& batch, Dims& contract) const;
   Value scan_by_window(Reduce how, Value x, int64_t dim);
   std::string_view precision() const;
 
@@ -228,9 +234,14 @@ class Builder {
   std::deque<Type> types_;
   std::vector<Block> blocks_;  // innermost last
   int next_id_ = 0, num_parameters_ = 0;
-  size_t ops_ = 0, reshapes_ = 0, transposes_ = 0;
-  Dims transposed_;  // what the last transpose was of
+  size_t ops_ = 0, reshapes_ = 0;
+  struct Transposed {
+    Value source;
+    Dims permutation;
+  };
+  std::map<int, Transposed> transposes_;  // by the id of the result
   Precision precision_ = Precision::kHighest;
+  bool for_cpu_ = false;
   Value order_;  // an operand and result of each host call, so that they run one after the other
 };
 

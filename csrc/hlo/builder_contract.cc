@@ -1,4 +1,5 @@
 // Contractions and the dense algebra that StableHLO has.
+#include <algorithm>
 #include <numeric>
 
 #include "hlo/builder_text.h"
@@ -86,11 +87,34 @@ std::string_view Builder::precision() const {
   return kNames[static_cast<size_t>(precision_)];
 }
 
-Value Builder::dot_general(Value a, Value b, const Dims& batch_a, const Dims& batch_b, const Dims& contract_a,
-                           const Dims& contract_b, DType result) {
+// Reads a transposed operand as it lies: the compiler folds a transpose into a product of matrices, but writes it out
+// for a product with a vector.
+void Builder::see_through_transpose(Value& x, Dims& batch, Dims& contract) const {
+  const auto found = transposes_.find(x.id);
+  if (found == transposes_.end()) return;
+  const auto& [source, permutation] = found->second;
+  const auto at_source = [&](const Dims& dims) {
+    Dims moved;
+    for (const int64_t d : dims) moved.push_back(permutation[static_cast<size_t>(d)]);
+    return moved;
+  };
+  Dims rest;  // keep their order in the result
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (!contains(batch, d) && !contains(contract, d)) rest.push_back(permutation[static_cast<size_t>(d)]);
+  }
+  if (!std::ranges::is_sorted(rest)) return;
+  batch = at_source(batch);
+  contract = at_source(contract);
+  x = source;
+}
+
+Value Builder::dot_general(Value a, Value b, Dims batch_a, Dims batch_b, Dims contract_a, Dims contract_b,
+                           DType result) {
   constexpr std::string_view op = "stablehlo.dot_general";
   require(dims_match(a, batch_a, b, batch_b), op, {a, b}, "batch dims differ");
   require(dims_match(a, contract_a, b, contract_b), op, {a, b}, "contracted dims differ");
+  see_through_transpose(a, batch_a, contract_a);
+  see_through_transpose(b, batch_b, contract_b);
   Type type{result, {}};
   for (int64_t d : batch_a) type.dims.push_back(a.dim(d));
   for (int64_t d = 0; d < a.rank(); ++d) {

@@ -53,14 +53,15 @@ Value Builder::transpose(Value x, const Dims& permutation) {
   if (is_identity(permutation)) return x;
   Dims dims;
   for (int64_t d : permutation) dims.push_back(x.dim(d));
-  ++transposes_;
-  transposed_ = x.dims();
-  return call(op, {x}, text::concat({", dims = ", text::list(permutation)}), {x.dtype(), dims});
+  const Value result = call(op, {x}, text::concat({", dims = ", text::list(permutation)}), {x.dtype(), dims});
+  transposes_[result.id] = {x, permutation};
+  return result;
 }
 
 bool Builder::is_transpose(Value x, Value result) const {
-  return transposes_ == 1 && transposes_ + reshapes_ == ops_ && x.dims() == transposed_ && result.id + 1 == next_id_ &&
-         result.rank() == x.rank() && std::ranges::none_of(transposed_, [](int64_t d) { return d == 1; });
+  if (transposes_.size() != 1 || 1 + reshapes_ != ops_ || result.id + 1 != next_id_) return false;
+  const Dims& dims = transposes_.begin()->second.source.dims();
+  return x.dims() == dims && result.rank() == x.rank() && std::ranges::none_of(dims, [](int64_t d) { return d == 1; });
 }
 
 Value Builder::broadcast_in_dim(Value x, const Dims& dims, const Dims& mapping) {
@@ -145,6 +146,12 @@ Value Builder::dynamic_update_slice(Value x, Value update, const Values& starts)
   require(ok, op, {x, update}, "the update does not fit");
   if (update.dims() == x.dims()) return update;
   return call(op, joined({x, update}, starts), "", *x.type);
+}
+
+Value Builder::overwrite(Value x, Value update, const Values& starts) {
+  if (update.dims() == x.dims()) return update;
+  const Value apart = optimization_barrier({x})[0];
+  return optimization_barrier({dynamic_update_slice(apart, update, starts)})[0];
 }
 
 Value Builder::pad(Value x, Value value, const Dims& low, const Dims& high, const Dims& interior) {

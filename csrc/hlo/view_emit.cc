@@ -149,7 +149,7 @@ Values emit_write(Builder& b, const Call& call, std::span<const Value> operands)
     const Value mask = b.pad(b.full(1, DType::kBool, x.dims()), b.scalar(0, DType::kBool), none, none, gaps);
     x = b.select(mask, b.pad(x, b.scalar(0, x.dtype()), none, none, gaps), b.dynamic_slice(old, at, spans(view)));
   }
-  return back(slices(view) ? b.dynamic_update_slice(old, x, at) : x);
+  return back(slices(view) ? b.overwrite(old, x, at) : x);
 }
 
 }  // namespace

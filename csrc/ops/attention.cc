@@ -40,7 +40,14 @@ struct Attention {
   // a [.., m, x] times b [.., n, x], over x; then a [.., m, x] times b [.., x, n]; then over m.
   Value times_transposed(Value x, Value y) const { return b.dot_general(x, y, {0, 1}, {0, 1}, {3}, {3}, compute); }
   Value times(Value x, Value y) const { return b.dot_general(x, y, {0, 1}, {0, 1}, {3}, {2}, compute); }
-  Value transposed_times(Value x, Value y) const { return b.dot_general(x, y, {0, 1}, {0, 1}, {2}, {2}, compute); }
+  Value transposed_times(Value x, Value y) const {
+    if (!b.for_cpu()) return b.dot_general(x, y, {0, 1}, {0, 1}, {2}, {2}, compute);
+    // The compiler has its fast kernel where the left operand is summed over its last dimension; else it packs the
+    // operands number by number. The transposes are of narrow tensors.
+    const Dims swap = {0, 1, 3, 2};
+    const Value left = b.optimization_barrier({b.transpose(y, swap)})[0];
+    return b.transpose(b.optimization_barrier({b.dot_general(left, x, {0, 1}, {0, 1}, {3}, {2}, compute)})[0], swap);
+  }
 
   Value scores() const {
     Value s = b.mul(times_transposed(q, k), scale);

@@ -86,7 +86,7 @@ Value put_along(Builder& b, Value x, Value index, Value updates, int64_t dim, co
   const Value part = reached(b, x, index.dims(), dim);
   const Value used = b.slice(updates, Dims(updates.dims().size(), 0), index.dims());
   const Value written = b.scatter(part, index, used, dims, body);
-  return b.dynamic_update_slice(x, written, Values(x.dims().size(), b.scalar_int(0, DType::kS32)));
+  return b.overwrite(x, written, Values(x.dims().size(), b.scalar_int(0, DType::kS32)));
 }
 
 Builder::Body replace() {

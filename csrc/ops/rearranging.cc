@@ -25,7 +25,7 @@ Value put_slice(Builder& b, Value x, Value src, int64_t dim, Value start, int64_
   const int64_t n = src.dim(dim), span = (n - 1) * step + 1;
   Values starts(x.dims().size(), b.scalar_int(0, DType::kS64));
   starts[static_cast<size_t>(dim)] = start;
-  if (step == 1) return b.dynamic_update_slice(x, src, starts);
+  if (step == 1) return b.overwrite(x, src, starts);
   Dims interior(x.dims().size(), 0), none = interior, part = x.dims();
   interior[static_cast<size_t>(dim)] = step - 1;
   part[static_cast<size_t>(dim)] = span;
@@ -33,7 +33,7 @@ Value put_slice(Builder& b, Value x, Value src, int64_t dim, Value start, int64_
   const Value place = b.iota(DType::kS32, part, dim);
   const Value meant = b.eq(b.rem(place, b.scalar_int(step, DType::kS32)), b.scalar_int(0, DType::kS32));
   const Value merged = b.select(meant, spread, b.dynamic_slice(x, starts, part));
-  return b.dynamic_update_slice(x, merged, starts);
+  return b.overwrite(x, merged, starts);
 }
 
 Value put_select(Builder& b, Value x, Value src, int64_t dim, Value index) {

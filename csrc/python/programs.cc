@@ -81,13 +81,13 @@ py::dict describe(const Asked& asked) {
   runtime::Program program(asked.request);
   const runtime::Recording& recording = program.recording;
   const std::vector<std::string> places = runtime::places_of(recording, asked.lines);
-  const bool contracts = false;
+  const bool for_cpu = false;
   py::dict d;
   d["name"] = runtime::name_of(recording, program.live);
   d["times"] = asked.times;
   try {
-    d["text"] = runtime::build(program, contracts);
-    d["located"] = runtime::build(program, contracts, places);
+    d["text"] = runtime::build(program, for_cpu);
+    d["located"] = runtime::build(program, for_cpu, places);
   } catch (const hlo::BuildError& error) {
     d["error"] = std::string(error.what());
     return d;

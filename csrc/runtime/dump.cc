@@ -37,11 +37,11 @@ std::string dump_directory() {
   return directory != nullptr ? directory : "";
 }
 
-Result<std::string> dump(const std::string& directory, const Program& program, bool contracts,
+Result<std::string> dump(const std::string& directory, const Program& program, bool for_cpu,
                          std::span<const Line> lines) {
   Program copy(static_cast<const Request&>(program));
   const std::string name = name_of(copy.recording, copy.live);
-  const std::string text = build(copy, contracts, places_of(copy.recording, lines));
+  const std::string text = build(copy, for_cpu, places_of(copy.recording, lines));
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   char number[16];

@@ -13,7 +13,7 @@ std::string dump_directory();
 
 // Writes a program as NUMBER-NAME.mlir, with the operators and lines that its operations stand for. Returns the folder
 // beside it, NUMBER-NAME, for what its compiler has to say; or why nothing could be written.
-Result<std::string> dump(const std::string& directory, const Program& program, bool contracts,
+Result<std::string> dump(const std::string& directory, const Program& program, bool for_cpu,
                          std::span<const Line> lines);
 
 }  // namespace tpu::runtime

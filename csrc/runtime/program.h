@@ -42,11 +42,11 @@ struct Program : Request {
 };
 
 // StableHLO of a recording. Throws hlo::BuildError. Fills inputs, donates and scalars of `program`, whose request is
-// set. `contracts`: the compiler makes one rounding of a product and a sum that it fuses,
-// as those for CPUs do. In float64, where x / 3 * 3 - 1 is to be 0 in every mode, results of operators are then kept
-// from fusing. `places`, where given, are the lines of Python ("a.py:12", or "") that the nodes stand for: they become
-// locations, which the compiler carries through to its instructions.
-std::string build(Program& program, bool contracts, std::span<const std::string> places = {});
+// set. `for_cpu`: for XLA's compiler for CPUs, which makes one rounding of a product and a sum that it fuses. In
+// float64, where x / 3 * 3 - 1 is to be 0 in every mode, results of operators are then kept from fusing. `places`,
+// where given, are the lines of Python ("a.py:12", or "") that the nodes stand for: they become locations, which the
+// compiler carries through to its instructions.
+std::string build(Program& program, bool for_cpu, std::span<const std::string> places = {});
 
 // The lines of the nodes as text.
 std::vector<std::string> places_of(const Recording& recording, std::span<const Line> lines);

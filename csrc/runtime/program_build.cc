@@ -143,7 +143,7 @@ std::string build_alone(const hlo::Call& call) {
   return b.finish("tpu", hlo::emit_checked(b, call, operands));
 }
 
-std::string build(Program& program, bool contracts, std::span<const std::string> places) {
+std::string build(Program& program, bool for_cpu, std::span<const std::string> places) {
   const Recording& recording = program.recording;
   program.inputs.clear();
   program.donates.clear();
@@ -177,6 +177,7 @@ std::string build(Program& program, bool contracts, std::span<const std::string>
   for (const int32_t taker : takers) program.donates.push_back(taker >= 0);
 
   hlo::Builder b;
+  b.set_for_cpu(for_cpu);
   std::vector<hlo::Value> inputs(recording.inputs.size()), scalars(recording.scalars.size());
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const uint32_t input = program.inputs[i];
@@ -213,7 +214,7 @@ std::string build(Program& program, bool contracts, std::span<const std::string>
     }
     if (!places.empty()) b.set_location(operator_name(*node.call), places[i]);
     hlo::Values made = hlo::emit_checked(b, *node.call, operands);
-    if (contracts && rounds_in_double(*node.call)) made = b.optimization_barrier(made);
+    if (for_cpu && rounds_in_double(*node.call)) made = b.optimization_barrier(made);
     std::copy(made.begin(), made.end(), results.begin() + node.first_result);
   }
   b.set_location({}, {});
