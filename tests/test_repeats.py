@@ -76,6 +76,28 @@ def test_many_equal_layers_are_one_program_each():
     assert torch.tpu.compile_stats()["compiles"] - before <= 4
 
 
+def test_each_step_of_a_deep_model_is_cut_at_the_same_places():
+    """Its loss is there before it is read, since layers were cut by then."""
+    torch_tpu.eager_mode("defer")
+    torch.manual_seed(0)
+    layers = [nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 8)) for _ in range(120)]
+    model = nn.Sequential(*layers).tpu()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, foreach=False)
+    x = torch.randn(4, 8).tpu()
+    each, compiles = [], []
+    for _ in range(5):
+        with launches() as count:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            loss.item()
+            each.append(count())
+            compiles.append(torch.tpu.compile_stats()["compiles"])
+    assert each[1] > 3 and len(set(each[1:])) == 1, each
+    assert compiles[1] == compiles[4], compiles
+
+
 def test_values_of_each_step_outlive_its_cut():
     torch_tpu.eager_mode("defer")
     x, kept = torch.zeros(3).tpu(), []

@@ -134,7 +134,7 @@ void materialize(runtime::Value& value) {
   refuse_fork();
   if (Recorder* recorder = Recorder::active()) recorder->refuse_value();
   if (value.region() != nullptr) runtime::counters().materializations.fetch_add(1, std::memory_order_relaxed);
-  check(runtime::ensure_ready(value));
+  check(runtime::sink(value));
 }
 
 Hold::Hold() { ++holds; }

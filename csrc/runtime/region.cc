@@ -277,6 +277,12 @@ void Region::Work::clear() {
   structure_key = dimensions_key = 0;
 }
 
+Status sink(Value& value) {
+  // An error is that of the values which were to be made.
+  if (value.region() == nullptr) (void)Region::current().cut();
+  return ensure_ready(value);
+}
+
 Status ensure_ready(Value& value) {
   if (Region* region = value.region()) {
     const std::lock_guard lock(region->mutex);

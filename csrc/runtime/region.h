@@ -164,4 +164,8 @@ void set_thread_hook(void (*hook)());
 // Fills `value`: cuts the region that promises it. Its error if it is lost.
 Status ensure_ready(Value& value);
 
+// The same, where the program asks for the elements. That ends a step even where they are there already (the loss,
+// after a cut between layers): the region of this thread is cut in any case, so that each step is cut alike.
+Status sink(Value& value);
+
 }  // namespace tpu::runtime
