@@ -3,6 +3,7 @@
 #include "aten/dtype.h"
 #include "aten/engine.h"
 #include "aten/errors.h"
+#include "aten/meta.h"
 #include "aten/plan_steps.h"
 #include "aten/record.h"
 #include "aten/recorder.h"
@@ -22,24 +23,9 @@ class StandIns {
       : frame_(frame), recorder_(recorder), steps_(frame, plan) {}
 
   c10::IValue of(const c10::IValue& v) {
-    if (v.isTensor()) return of(v.toTensor());
-    if (v.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& t : v.toTensorVector()) list.push_back(of(t));
-      return list;
-    }
-    if (v.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const c10::IValue& e : v.toListRef()) {
-        if (e.isNone()) {
-          list.push_back(std::nullopt);
-        } else {
-          list.push_back(of(e.toTensor().is_cpu() ? frame_.uploaded[next_uploaded_++] : e.toTensor()));
-        }
-      }
-      return list;
-    }
-    return v;
+    const auto each = [&](const at::Tensor& t) { return of(t); };
+    return map_tensors(v, each,
+                       [&](const at::Tensor& t) { return of(t.is_cpu() ? frame_.uploaded[next_uploaded_++] : t); });
   }
 
  private:

@@ -22,22 +22,10 @@ struct ToMeta {
   }
 
   c10::IValue operator()(const c10::IValue& v) {
-    if (v.isTensor()) return (*this)(v.toTensor());
-    if (v.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& t : v.toTensorVector()) list.push_back((*this)(t));
-      return list;
-    }
-    if (v.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const c10::IValue& e : v.toListRef()) {
-        list.push_back(e.isNone() ? std::nullopt : std::optional((*this)(e.toTensor())));
-      }
-      return list;
-    }
     if (v.isDevice()) return c10::Device(c10::kMeta);
     if (v.isGenerator()) return {};
-    return v;
+    const auto to_meta = [&](const at::Tensor& t) { return (*this)(t); };
+    return map_tensors(v, to_meta, to_meta);
   }
 };
 

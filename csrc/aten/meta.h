@@ -19,4 +19,22 @@ MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> ar
 // The tensors of an argument or a return, lists flattened; undefined ones are left out.
 void append_tensors(const c10::IValue& v, std::vector<at::Tensor>& out);
 
+// `v` with f(t) for each tensor t in it, alone or in a list; g(t) in a list that may lack some.
+template <typename F, typename G>
+c10::IValue map_tensors(const c10::IValue& v, F f, G g) {
+  if (v.isTensor()) return f(v.toTensor());
+  if (v.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& t : v.toTensorVector()) list.push_back(f(t));
+    return list;
+  }
+  if (v.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const c10::IValue& e : v.toListRef())
+      list.push_back(e.isNone() ? std::nullopt : std::optional(g(e.toTensor())));
+    return list;
+  }
+  return v;
+}
+
 }  // namespace tpu::aten

@@ -3,16 +3,9 @@
 #include <ATen/MemoryOverlap.h>
 
 #include "aten/dtype.h"
+#include "hlo/view_emit.h"
 
 namespace tpu::aten {
-namespace {
-
-// The constant of undefined contents: torch.empty reads as zeros.
-hlo::Values emit_zeros(hlo::Builder& b, const hlo::Call& call, std::span<const hlo::Value>) {
-  return {b.zeros(*call.results[0])};
-}
-
-}  // namespace
 
 uint32_t StepBuilder::step(const hlo::Call* call, std::span<const Source> sources) {
   TORCH_INTERNAL_ASSERT(call->operands.size() == sources.size());
@@ -23,13 +16,7 @@ uint32_t StepBuilder::step(const hlo::Call* call, std::span<const Source> source
   return first;
 }
 
-Source StepBuilder::zeros(const hlo::Type* type) {
-  hlo::Call zeros;
-  zeros.name = "view.undefined";
-  zeros.emit = emit_zeros;
-  zeros.results = {type};
-  return result(step(hlo::intern(std::move(zeros)), {}));
-}
+Source StepBuilder::zeros(const hlo::Type* type) { return result(step(hlo::undefined(type), {})); }
 
 Source StepBuilder::contents(uint32_t tensor) {
   const TensorArg& t = frame_.tensors[tensor];

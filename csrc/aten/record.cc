@@ -4,6 +4,7 @@
 #include "aten/errors.h"
 #include "aten/recorder.h"
 #include "hlo/builder.h"
+#include "hlo/view_emit.h"
 
 namespace tpu::aten {
 namespace {
@@ -14,10 +15,6 @@ using runtime::Region;
 using runtime::ValuePtr;
 
 thread_local int holds = 0;
-
-hlo::Values emit_undefined(hlo::Builder& b, const hlo::Call& call, std::span<const hlo::Value>) {
-  return {b.zeros(*call.results[0])};
-}
 
 hlo::Values emit_resized(hlo::Builder& b, const hlo::Call& call, std::span<const hlo::Value> operands) {
   const hlo::Type& want = *call.results[0];
@@ -63,11 +60,7 @@ std::vector<ValuePtr> record_call(const hlo::Call* call, std::span<const Read> r
     if (read.value) {
       refs.push_back(region.input(*read.value));
     } else {
-      hlo::Call zeros;
-      zeros.name = "view.undefined";
-      zeros.emit = emit_undefined;
-      zeros.results = {read.type};
-      refs.push_back(append(hlo::intern(std::move(zeros)), {}));
+      refs.push_back(append(hlo::undefined(read.type), {}));
     }
     if (read.view == nullptr) continue;
     std::vector<Ref> parts{refs.back()};

@@ -191,9 +191,7 @@ class ProcessGroup final : public c10d::Backend {
   WorkPtr alltoall_base(Tensor& output, Tensor& input, std::vector<int64_t>& received, std::vector<int64_t>& sent,
                         const c10d::AllToAllOptions&) override {
     const at::AutoDispatchBelowADInplaceOrView below;
-    on_device(output);
-    on_device(input);
-    same_dtype(output, input);
+    check_pair(output, input);
     c10d::checkSplitSizes(received, output, size_);
     c10d::checkSplitSizes(sent, input, size_);
     const auto rows = [&](const std::vector<int64_t>& splits, const Tensor& x) {
@@ -268,6 +266,11 @@ class ProcessGroup final : public c10d::Backend {
     TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(), "tpu_dist: the output has dtype ",
                      output.scalar_type(), ", the input ", input.scalar_type());
   }
+  static void check_pair(const Tensor& output, const Tensor& input) {
+    on_device(output);
+    on_device(input);
+    same_dtype(output, input);
+  }
   static Tensor like(const Tensor& x) { return at::empty(x.sizes(), x.options().device(at::kCPU)); }
 
   // One tensor for each rank, each like `x`.
@@ -298,9 +301,7 @@ class ProcessGroup final : public c10d::Backend {
 
   void gather_into(Tensor& output, const Tensor& input) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    on_device(output);
-    on_device(input);
-    same_dtype(output, input);
+    check_pair(output, input);
     TORCH_CHECK_VALUE(output.numel() == input.numel() * size_,
                       "output tensor size must be equal to world_size times input tensor size");
     output.copy_(call("tpu_dist::all_gather", input, group_, size64()).view(output.sizes()));
@@ -308,9 +309,7 @@ class ProcessGroup final : public c10d::Backend {
 
   void scatter_sum(Tensor& output, const Tensor& input, const c10d::ReduceOp& op) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    on_device(output);
-    on_device(input);
-    same_dtype(output, input);
+    check_pair(output, input);
     TORCH_CHECK_VALUE(input.numel() == output.numel() * size_,
                       "input tensor must be the same size as output size times world size");
     std::vector<int64_t> rows = output.sizes().vec();

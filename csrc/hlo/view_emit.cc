@@ -194,4 +194,12 @@ void make_view_calls(ViewClass& view) {
   view.write = intern(std::move(write));
 }
 
+const Call* undefined(const Type* type) {
+  Call call;
+  call.name = "view.undefined";
+  call.emit = [](Builder& b, const Call& c, std::span<const Value>) { return Values{b.zeros(*c.results[0])}; };
+  call.results = {type};
+  return intern(std::move(call));
+}
+
 }  // namespace tpu::hlo
