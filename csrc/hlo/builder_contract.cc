@@ -87,8 +87,19 @@ std::string_view Builder::precision() const {
   return kNames[static_cast<size_t>(precision_)];
 }
 
-// Reads a transposed operand as it lies: the compiler folds a transpose into a product of matrices, but writes it out
-// for a product with a vector.
+namespace {
+// Elements of `x` for one of each batch and contracted dimension.
+int64_t kept(Value x, const Dims& batch, const Dims& contract) {
+  int64_t n = 1;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (!contains(batch, d) && !contains(contract, d)) n *= x.dim(d);
+  }
+  return n;
+}
+}  // namespace
+
+// Reads a transposed matrix as it lies. The compiler folds a transpose into a product of matrices, but for a product
+// with a vector it writes it out.
 void Builder::see_through_transpose(Value& x, Dims& batch, Dims& contract) const {
   const auto found = transposes_.find(x.id);
   if (found == transposes_.end()) return;
@@ -113,8 +124,9 @@ Value Builder::dot_general(Value a, Value b, Dims batch_a, Dims batch_b, Dims co
   constexpr std::string_view op = "stablehlo.dot_general";
   require(dims_match(a, batch_a, b, batch_b), op, {a, b}, "batch dims differ");
   require(dims_match(a, contract_a, b, contract_b), op, {a, b}, "contracted dims differ");
-  see_through_transpose(a, batch_a, contract_a);
-  see_through_transpose(b, batch_b, contract_b);
+  const bool row = kept(a, batch_a, contract_a) == 1, column = kept(b, batch_b, contract_b) == 1;
+  if (column) see_through_transpose(a, batch_a, contract_a);
+  if (row) see_through_transpose(b, batch_b, contract_b);
   Type type{result, {}};
   for (int64_t d : batch_a) type.dims.push_back(a.dim(d));
   for (int64_t d = 0; d < a.rank(); ++d) {

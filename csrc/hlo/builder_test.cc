@@ -83,23 +83,28 @@ TEST_CASE("short forms") {
         " : (tensor<2x3xf32>, tensor<f32>) -> tensor<3x2xf32>\n"
         "    %10 = stablehlo.concatenate %0, %1, dim = 1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>\n"
         "    %11 = stablehlo.transpose %1, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>\n"
-        "    %12 = stablehlo.dot_general %0, %1, contracting_dims = [1] x [1], precision = [HIGHEST, HIGHEST]"
-        " : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>\n"
+        "    %12 = stablehlo.dot_general %0, %11, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST]"
+        " : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>\n"
         "    return \n");
 }
 
-TEST_CASE("a product reads transposed operands as they lie, unless the result's dimensions would change places") {
-  const Type type{DType::kF32, {2, 3, 4, 5}};
-  const auto product_of = [&](const Dims& permutation, const Dims& contract) {
+TEST_CASE("a product with a vector reads a transposed matrix as it lies") {
+  const auto product_with = [&](int64_t rows) {
     Builder b;
-    const Value x = b.parameter(type), t = b.transpose(x, permutation);
-    const std::string text = body(b, {b.dot_general(t, t, {0}, {0}, contract, contract, DType::kF32)});
+    const Value x = b.parameter({DType::kF32, {rows, 3}}), w = b.parameter({DType::kF32, {5, 3}});
+    const std::string text = body(b, {b.matmul(x, b.transpose(w, {1, 0}), DType::kF32)});
     return text.substr(text.find("dot_general"), text.find(", precision") - text.find("dot_general"));
   };
-  CHECK(product_of({0, 2, 1, 3}, {3}) == "dot_general %1, %1, batching_dims = [0] x [0], contracting_dims = [3] x [3]");
-  CHECK(product_of({0, 2, 1, 3}, {1}) == "dot_general %0, %0, batching_dims = [0] x [0], contracting_dims = [2] x [2]");
-  CHECK(product_of({3, 0, 1, 2}, {1, 3}) ==
-        "dot_general %0, %0, batching_dims = [3] x [3], contracting_dims = [0, 2] x [0, 2]");
+  CHECK(product_with(1) == "dot_general %0, %1, contracting_dims = [1] x [1]");
+  CHECK(product_with(2) == "dot_general %0, %2, contracting_dims = [1] x [0]");
+}
+
+TEST_CASE("a transpose that orders the dimensions of a product's result is kept") {
+  Builder b;
+  const Value x = b.parameter({DType::kF32, {4, 1}}), w = b.parameter({DType::kF32, {2, 3, 4}});
+  const Value t = b.transpose(w, {1, 0, 2});
+  const std::string text = body(b, {b.dot_general(t, x, {}, {}, {2}, {0}, DType::kF32)});
+  CHECK(text.find("dot_general %2, %0, contracting_dims = [2] x [0]") != std::string::npos);
 }
 
 TEST_CASE("regions hold their own constants") {

@@ -149,7 +149,11 @@ def _brief(text: str) -> str:
 
 
 def as_near(got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether ``got`` misses ``exact`` by no more than twice what ``want`` does, or is right where that overflows."""
+    """Whether ``got`` misses ``exact`` by no more than four times what ``want`` does, or is right where that overflows.
+
+    The largest of a few roundings is luck: between two orders of summation, and between the CPU kernels of two machines,
+    factors up to three were seen where both are right.
+    """
     if exact.shape != want.shape:
         return False
     g, w, e, rounded = (t.to(torch.complex128) for t in (got, want, exact, exact.to(want.dtype)))
@@ -161,4 +165,4 @@ def as_near(got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor) -> bool:
         return False
     if not bool(finite.any()):
         return True
-    return bool((g - e)[finite].abs().max() <= 2 * (w - e)[finite].abs().max())
+    return bool((g - e)[finite].abs().max() <= 4 * (w - e)[finite].abs().max())

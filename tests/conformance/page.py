@@ -45,7 +45,7 @@ with `out=` (a target of the right size and, once, an empty one), and backward.
 
 A pair is what the worst of its calls is. Values are compared with the tolerance of `torch.testing.assert_close`, or
 the one that PyTorch's own tests allow the operator. A float narrower than float64 is also right if it is as near to
-the result in float64 as the CPU's is, times two, or right where the CPU's overflows. Where an operator draws random
+the result in float64 as the CPU's is, times four, or right where the CPU's overflows. Where an operator draws random
 numbers, the distributions are compared, coarsely; where it returns memory that nobody wrote, only shape, dtype and
 strides. Eigenvectors and the like are compared as PyTorch's tests do, up to what is not unique in them. Other things
 that PyTorch leaves open are no fault either: which of equal elements an index names unless the order is stable, on
