@@ -151,8 +151,8 @@ def _brief(text: str) -> str:
 def as_near(got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor) -> bool:
     """Whether ``got`` misses ``exact`` by no more than four times what ``want`` does, or is right where that overflows.
 
-    The largest of a few roundings is luck: between two orders of summation, and between the CPU kernels of two machines,
-    factors up to three were seen where both are right.
+    The largest of a few roundings is luck: between two orders of summation, and between the CPU kernels of two
+    machines, factors up to three were seen where both are right.
     """
     if exact.shape != want.shape:
         return False

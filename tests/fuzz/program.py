@@ -118,6 +118,15 @@ def strides(t: Tensor) -> tuple[int, ...]:
     return tuple(stride for size, stride in zip(t.shape, t.stride(), strict=True) if size > 1 and t.numel() > 0)
 
 
+def has_gradient(t: Tensor) -> bool:
+    try:
+        return t.is_leaf and t.grad is not None
+    except (
+        RuntimeError
+    ):  # PyTorch refuses to say of a view made without gradients whose base was then written with them
+        return False
+
+
 def run(lines: list[str], device: str) -> dict[str, Any]:
     """The tensors at the end, on the CPU, with their geometry; or the exception that ended the program."""
     names: dict[str, Any] = {"torch": torch, "device": device}
@@ -133,7 +142,7 @@ def run(lines: list[str], device: str) -> dict[str, Any]:
             grad = t.is_floating_point() and t.requires_grad  # of integers it says how a copy was made
             offset = t.storage_offset() if t.numel() else 0
             found[name] = (t.detach().cpu(), tuple(t.shape), strides(t), offset, grad)
-            if t.is_leaf and t.grad is not None:
+            if has_gradient(t):
                 found[f"{name}.grad"] = (t.grad.cpu(), tuple(t.grad.shape), (), 0, False)
     return found
 

@@ -167,6 +167,7 @@ def foreach(d: Draw, x: str, t: Tensor) -> str | None:
 
 def exact(d: Draw, x: str, t: Tensor) -> str | None:
     other = partner(d, t) or number(d, t)
+    apart = ".detach()" if t.requires_grad else ""  # amax shares its gradient among equal elements, which rounds
     return d.among(
         f"{d.name()} = {x} + {other}",
         f"{d.name()} = {x} - {other}",
@@ -181,7 +182,7 @@ def exact(d: Draw, x: str, t: Tensor) -> str | None:
         f"{d.name()} = torch.stack([{x}, {x}], -1)",
         f"{d.name()} = {x}.flip(0)",
         f"{d.name()} = {x}.roll(1, -1)",
-        f"{d.name()} = {x}.amax(-1)",
+        f"{d.name()} = {x}{apart}.amax(-1)",
         f"{d.name()} = {x}.sort(-1, stable=True)[0]",
         f"{d.name()} = {x}.argmax(0)",
         f"{d.name()} = {x}.any()",
