@@ -109,6 +109,11 @@ Value Builder::gather(Value x, Value indices, const GatherDims& dims, const Dims
   const Values operands = {x, indices};
   check_indices(op, operands, dims.index_vector_dim, dims.start_index_map);
   const Type result{x.dtype(), gather_result(op, operands, dims, slice_sizes)};
+  if (slice_sizes == x.dims() && dims.operand_batching.empty()) {
+    // All of it each time, whatever the index, which is clamped. A compiler of ours ends the process where such a
+    // gather is of a constant and under a reduce_window.
+    return broadcast_in_dim(squeeze(x, dims.collapsed), result.dims, dims.offset);
+  }
   const std::string attributes =
       text::concat({"dimension_numbers = ", numbers(dims), ", slice_sizes = ", text::array(slice_sizes),
                     ", indices_are_sorted = ", text::boolean(sorted)});

@@ -8,6 +8,8 @@ import torch
 from oracle import MODES, check, check_error, check_grad, launches
 from samples import LAYOUTS, layouts, values
 
+import torch_tpu
+
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 
 
@@ -243,6 +245,14 @@ def test_new_positions_compile_nothing() -> None:
         y = x[i] + x[:, i - 1].sum()
         torch.autograd.grad(y.sum(), x)
     assert torch.tpu.compile_stats()["compiles"] == before
+
+
+def test_places_of_one_constant_element() -> None:
+    """Found by the fuzzer: the newest CPU compiler ended the process."""
+    with torch_tpu.eager_mode("defer"):
+        x = torch.ones(1, dtype=torch.bool).tpu()
+        x.zero_()
+        assert x[torch.tensor([0, -1]).tpu()].nonzero().shape == (0, 1)
 
 
 def test_index_select_refuses() -> None:
