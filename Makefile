@@ -46,8 +46,9 @@ test-second: build  ## the Python tests on the second CPU plugin
 	@TORCH_TPU_PLUGIN=$$(python -c 'from torch_tpu._plugin import cpu_plugins; print(cpu_plugins()[1])') \
 	  python -m pytest -n 2 -q $(ARGS)
 
-conformance: build  ## PyTorch's operator database on the device and on the CPU
-	@python -m tests.conformance $(ARGS)
+# The whole of it takes an hour and writes the table; a part (ARGS="--ops REGEX", "--help") only prints.
+conformance: build  ## PyTorch's operator database on the device and on the CPU, as docs/conformance.md
+	@python -m tests.conformance $(or $(ARGS),--json $(BUILD)/conformance.jsonl --page docs/conformance.md --check)
 
 # The compiler in a folder of its own: where libtpu is importable, other libraries may take the machine for a TPU.
 tpu-check: build  ## compile the op table and the test models for TPUs that are not here
