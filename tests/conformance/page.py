@@ -29,7 +29,7 @@ OTHERS = {
 HOW = """\
 ## How it was made
 
-`make conformance ARGS="--page docs/conformance.md"` runs PyTorch {torch}'s operator database (`op_db`) on the device
+`make conformance` runs PyTorch {torch}'s operator database (`op_db`) on the device
 and on the CPU, in worker processes, in mode "{mode}". A pair is an operator in a dtype that PyTorch supports for it on
 the CPU. Of its samples at most {samples} run, chosen evenly: {taken:,} of {of:,} here. Each runs forward, in place,
 with `out=` (a target of the right size and, once, an empty one), and backward.
