@@ -38,9 +38,12 @@ struct Kernel final : c10::OperatorKernel {
   const Overload* overload;
 };
 
+// Rows of PyTorch's operators are named without their namespace.
+bool is_pytorchs(const std::string& name) { return name.find("::") == std::string::npos; }
+
 std::optional<c10::OperatorHandle> find_schema(const std::string& name) {
   const size_t dot = name.find('.');
-  const char* const space = name.find("::") == std::string::npos ? "aten::" : "";  // PyTorch's own, or another's
+  const char* const space = is_pytorchs(name) ? "aten::" : "";
   return c10::Dispatcher::singleton().findSchema(
       {space + name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1)});
 }
@@ -119,7 +122,7 @@ void register_operators() {
   auto& collectives = *library("tpu_dist");
   std::set<std::string> done;
   const auto register_kernel = [&](const std::string& name, const Overload* overload) {
-    auto& space = name.find("::") == std::string::npos ? m : collectives;
+    auto& space = is_pytorchs(name) ? m : collectives;
     space.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
   };
   const auto add = [&](const ops::Row& row, const std::string& name, Overload::Kind kind) {

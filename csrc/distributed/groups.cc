@@ -45,9 +45,11 @@ int64_t count(const HostArray& array) {
 int64_t size_in_bytes(const HostArray& array) { return count(array) * size_of(array.dtype); }
 // What only moves travels as bytes: Gloo does not know every dtype.
 at::Tensor bytes(const HostArray& array) { return at::from_blob(array.data, {size_in_bytes(array)}, at::kByte); }
-std::vector<at::Tensor> pieces(const HostArray& array, int64_t n) {
-  if (size_in_bytes(array) == 0) return {};
-  return bytes(array).chunk(n);
+// On the root, the pieces of `array` by rank; elsewhere nothing.
+std::vector<std::vector<at::Tensor>> pieces_of_root(const c10d::Backend& host, const HostCall& call,
+                                                    const HostArray& array) {
+  if (host.getRank() != call.integer("root")) return {};
+  return {bytes(array).chunk(host.getSize())};
 }
 
 // Where a result shares no memory with its operand.
@@ -68,14 +70,12 @@ c10d::ReduceOp reduction(const HostCall& call) {
   return Op::BXOR;
 }
 
-void finish(const c10::intrusive_ptr<c10d::Work>& work) { work->wait(); }
-
 void all_reduce(c10d::Backend& host, const HostCall& call) {
   bring(call.operands[0], call.results[0]);
   std::vector tensors = {tensor(call.results[0])};
   c10d::AllreduceOptions options;
   options.reduceOp = reduction(call);
-  finish(host.allreduce(tensors, options));
+  host.allreduce(tensors, options)->wait();
 }
 
 void reduce(c10d::Backend& host, const HostCall& call) {
@@ -84,7 +84,7 @@ void reduce(c10d::Backend& host, const HostCall& call) {
   c10d::ReduceOptions options;
   options.reduceOp = reduction(call);
   options.rootRank = call.integer("root");
-  finish(host.reduce(tensors, options));
+  host.reduce(tensors, options)->wait();
 }
 
 void reduce_scatter(c10d::Backend& host, const HostCall& call) {
@@ -92,7 +92,7 @@ void reduce_scatter(c10d::Backend& host, const HostCall& call) {
   c10d::ReduceScatterOptions options;
   options.reduceOp = reduction(call);
   at::Tensor flat_from = from.flatten(), flat_to = to.flatten();
-  finish(host._reduce_scatter_base(flat_to, flat_from, options));
+  host._reduce_scatter_base(flat_to, flat_from, options)->wait();
 }
 
 void broadcast(c10d::Backend& host, const HostCall& call) {
@@ -100,30 +100,28 @@ void broadcast(c10d::Backend& host, const HostCall& call) {
   std::vector tensors = {bytes(call.results[0])};
   c10d::BroadcastOptions options;
   options.rootRank = call.integer("root");
-  finish(host.broadcast(tensors, options));
+  host.broadcast(tensors, options)->wait();
 }
 
 void all_gather(c10d::Backend& host, const HostCall& call) {
   at::Tensor from = bytes(call.operands[0]), to = bytes(call.results[0]);
-  finish(host._allgather_base(to, from));
+  host._allgather_base(to, from)->wait();
 }
 
 void gather(c10d::Backend& host, const HostCall& call) {
   std::vector from = {bytes(call.operands[0])};
-  std::vector<std::vector<at::Tensor>> to;
-  if (host.getRank() == call.integer("root")) to = {pieces(call.results[0], host.getSize())};
+  std::vector<std::vector<at::Tensor>> to = pieces_of_root(host, call, call.results[0]);
   c10d::GatherOptions options;
   options.rootRank = call.integer("root");
-  finish(host.gather(to, from, options));
+  host.gather(to, from, options)->wait();
 }
 
 void scatter(c10d::Backend& host, const HostCall& call) {
   std::vector to = {bytes(call.results[0])};
-  std::vector<std::vector<at::Tensor>> from;
-  if (host.getRank() == call.integer("root")) from = {pieces(call.operands[0], host.getSize())};
+  std::vector<std::vector<at::Tensor>> from = pieces_of_root(host, call, call.operands[0]);
   c10d::ScatterOptions options;
   options.rootRank = call.integer("root");
-  finish(host.scatter(to, from, options));
+  host.scatter(to, from, options)->wait();
 }
 
 void all_to_all(c10d::Backend& host, const HostCall& call) {
@@ -137,7 +135,7 @@ void all_to_all(c10d::Backend& host, const HostCall& call) {
   };
   std::vector<int64_t> received = in_bytes(call.integers("received"), call.results[0]);
   std::vector<int64_t> sent = in_bytes(call.integers("sent"), call.operands[0]);
-  finish(host.alltoall_base(to, from, received, sent));
+  host.alltoall_base(to, from, received, sent)->wait();
 }
 
 template <void (*kCollective)(c10d::Backend&, const HostCall&)>

@@ -50,21 +50,21 @@ std::string name_of(const c10d::ReduceOp& op) {
 // Its results are in order after it, as on a stream: nothing to wait for.
 class Recorded final : public c10d::Work {
  public:
-  Recorded(int rank, OpType type, Tensors outputs) : Work(rank, type), outputs_(std::move(outputs)) {
-    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
-                                                       std::vector{c10::Device(c10::DeviceType::PrivateUse1, 0)});
-    future_->markCompleted(c10::IValue(outputs_));
-  }
+  Recorded(int rank, OpType type, Tensors outputs) : Work(rank, type), outputs_(std::move(outputs)) {}
   bool isCompleted() override { return true; }
   bool isSuccess() const override { return true; }
   bool wait(std::chrono::milliseconds /*timeout*/) override { return true; }
   void synchronize() override {}
   Tensors result() override { return outputs_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                           std::vector{c10::Device(c10::DeviceType::PrivateUse1, 0)});
+    future->markCompleted(c10::IValue(outputs_));
+    return future;
+  }
 
  private:
   Tensors outputs_;
-  c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
 // A message over the host, and the tensor that it is for.
@@ -142,8 +142,7 @@ class ProcessGroup final : public c10d::Backend {
     return recorded(OpType::_ALLGATHER_BASE, outputs);
   }
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions&) override {
-    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "tpu_dist: ", outputs.size(), " outputs for ", inputs.size(),
-                      " inputs");
+    same_number(outputs, inputs);
     for (size_t i = 0; i < inputs.size(); ++i) gather_into(outputs[i], inputs[i]);
     return recorded(OpType::COALESCED, outputs);
   }
@@ -182,8 +181,7 @@ class ProcessGroup final : public c10d::Backend {
   }
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override {
-    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "tpu_dist: ", outputs.size(), " outputs for ", inputs.size(),
-                      " inputs");
+    same_number(outputs, inputs);
     for (size_t i = 0; i < inputs.size(); ++i) scatter_sum(outputs[i], inputs[i], options.reduceOp);
     return recorded(OpType::COALESCED, outputs);
   }
@@ -261,6 +259,10 @@ class ProcessGroup final : public c10d::Backend {
     TORCH_CHECK_VALUE(tensors.size() == 1, "tpu_dist: one tensor a process, got ", tensors.size());
     on_device(tensors[0]);
     return tensors[0];
+  }
+  static void same_number(const Tensors& outputs, const Tensors& inputs) {
+    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "tpu_dist: ", outputs.size(), " outputs for ", inputs.size(),
+                      " inputs");
   }
   static void same_dtype(const Tensor& output, const Tensor& input) {
     TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(), "tpu_dist: the output has dtype ",
