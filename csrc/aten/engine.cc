@@ -46,15 +46,15 @@ void apply_effects(const Run& run, const Values& values) {
   }
 }
 
-void apply(const Run& run, const Values& values, torch::jit::Stack* stack, size_t num_arguments) {
+void apply(const Run& run, const Values& values, Exchange& call) {
   const Plan& plan = run.plan;
   apply_effects(run, values);
-  c10::SmallVector<c10::IValue, 4> returns;
+  Exchange::Returns& returns = call.returns;
   size_t next = 0;
   const auto take = [&]() -> c10::IValue {
     const Output& out = plan.outputs[next++];
     switch (out.kind) {
-      case Output::kArgument: return (*stack)[stack->size() - num_arguments + out.argument];
+      case Output::kArgument: return call.returns_arguments ? call.arguments[out.argument] : c10::IValue();
       case Output::kUndefined: return at::Tensor();
       case Output::kConstant: return out.constant;
       case Output::kFresh: break;
@@ -78,8 +78,6 @@ void apply(const Run& run, const Values& values, torch::jit::Stack* stack, size_
       returns.push_back(std::move(list));
     }
   }
-  torch::jit::drop(*stack, num_arguments);
-  for (c10::IValue& v : returns) stack->push_back(std::move(v));
 }
 
 // PyTorch's rules on memory that is written: the meta functions do not see real addresses.
@@ -111,9 +109,8 @@ void check_overlap(const Overload& overload, c10::ArrayRef<c10::IValue> argument
   }
 }
 
-void run_once(const Overload& overload, torch::jit::Stack* stack, bool* again) {
-  const size_t n = overload.args.size();
-  const c10::ArrayRef<c10::IValue> arguments = torch::jit::last(*stack, n);
+void run_once(const Overload& overload, Exchange& call, bool* again) {
+  const c10::ArrayRef<c10::IValue> arguments = call.arguments;
   Frame frame;
   read_frame(overload, arguments, frame);
   const uint64_t hash = frame.hash();
@@ -132,12 +129,12 @@ void run_once(const Overload& overload, torch::jit::Stack* stack, bool* again) {
     return;
   }
   if (overload.kind != Overload::kFunctional) check_overlap(overload, arguments);
-  run_plan(*plan, frame, stack, n);
+  run_plan(*plan, frame, call);
 }
 
 }  // namespace
 
-void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, size_t num_arguments) {
+void run_plan(const Plan& plan, const Frame& frame, Exchange& call) {
   Run run{plan, frame};
   Recorder* const recorder = Recorder::active();
   if (plan.random && recorder != nullptr) {
@@ -171,7 +168,7 @@ void run_plan(const Plan& plan, const Frame& frame, torch::jit::Stack* stack, si
     due = region.due();
   }
   if (recorder != nullptr) recorder->note(plan, frame, values, run.offset);
-  apply(run, values, stack, num_arguments);
+  apply(run, values, call);
   if (due && !holding()) {  // after apply(): values that the call replaced are dead
     const std::lock_guard lock(region.mutex);
     check(region.cut_due_locked());
@@ -189,18 +186,22 @@ void count_writes(const Overload& overload, c10::ArrayRef<c10::IValue> arguments
   }
 }
 
-void run(const Overload& overload, torch::jit::Stack* stack) {
+void run(const Overload& overload, Exchange& call) {
   refuse_fork();
-  if (overload.each && overload.kind != Overload::kFunctional) {
-    count_writes(overload, torch::jit::last(*stack, overload.args.size()));
-  }
+  if (overload.each && overload.kind != Overload::kFunctional) count_writes(overload, call.arguments);
   bool again = false;
-  run_once(overload, stack, &again);
+  run_once(overload, call, &again);
   if (again) {
     again = false;
-    run_once(overload, stack, &again);
+    run_once(overload, call, &again);
     TORCH_INTERNAL_ASSERT(!again, overload.handle.schema(), ": out= tensors did not take their sizes");
   }
+}
+
+void run(const Overload& overload, torch::jit::Stack* stack) {
+  StackExchange call(stack, overload.args.size());
+  run(overload, call);
+  call.finish();
 }
 
 }  // namespace tpu::aten

@@ -123,7 +123,9 @@ bool run_made_of_calls(const Overload& overload, torch::jit::Stack* stack, const
     plan = overload.plans.insert(hash, std::move(made));
   }
   if (!plan->by_calls) {
-    run_plan(*plan, frame, stack, n);
+    StackExchange call(stack, n);
+    run_plan(*plan, frame, call);
+    call.finish();
     return true;
   }
   bool done;

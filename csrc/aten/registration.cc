@@ -14,6 +14,7 @@
 #include "aten/linalg.h"
 #include "aten/meta.h"
 #include "aten/native_checks.h"
+#include "aten/unboxed.h"
 
 namespace tpu::aten {
 namespace {
@@ -30,8 +31,8 @@ constexpr Names kOverloads[] = {
 };
 
 // One boxed kernel for all; each overload is a functor that knows its row.
-struct Kernel final : c10::OperatorKernel {
-  explicit Kernel(const Overload* o) : overload(o) {}
+struct Boxed final : c10::OperatorKernel {
+  explicit Boxed(const Overload* o) : overload(o) {}
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) const {
     run(*overload, stack);
   }
@@ -123,7 +124,9 @@ void register_operators() {
   std::set<std::string> done;
   const auto register_kernel = [&](const std::string& name, const Overload* overload) {
     auto& space = is_pytorchs(name) ? m : collectives;
-    space.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(overload)));
+    auto kernel = unboxed_kernel(*overload);
+    space.impl(name.c_str(), kernel ? std::move(*kernel)
+                                    : torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Boxed>(overload)));
   };
   const auto add = [&](const ops::Row& row, const std::string& name, Overload::Kind kind) {
     if (name.empty() || !done.insert(name).second) return;
