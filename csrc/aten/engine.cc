@@ -152,7 +152,7 @@ void run_plan(const Plan& plan, const Frame& frame, Exchange& call) {
   Values values;
   values.resize(plan.num_results);
   bool due = false;
-  if (region.mode() != Mode::kDefer && !holding()) {
+  if (region.mode() != Mode::kDefer && region.holds == 0) {
     if (const Status status = launch_alone(run, values); !status.ok()) {
       apply_effects(run, values);
       check(status);
@@ -169,7 +169,7 @@ void run_plan(const Plan& plan, const Frame& frame, Exchange& call) {
   }
   if (recorder != nullptr) recorder->note(plan, frame, values, run.offset);
   apply(run, values, call);
-  if (due && !holding()) {  // after apply(): values that the call replaced are dead
+  if (due && region.holds == 0) {  // after apply(): values that the call replaced are dead
     const std::lock_guard lock(region.mutex);
     check(region.cut_due_locked());
   }

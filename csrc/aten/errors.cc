@@ -1,7 +1,5 @@
 #include "aten/errors.h"
 
-#include "runtime/device.h"
-
 namespace tpu::aten {
 
 void raise(const Status& status) {
@@ -18,8 +16,6 @@ void check(const Status& status) {
   if (!status.ok()) raise(status);
 }
 
-void refuse_fork() {
-  if (runtime::Device::forked()) check(runtime::Device::get());
-}
+void raise_fork() { raise(runtime::Device::get().status()); }
 
 }  // namespace tpu::aten

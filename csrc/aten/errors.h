@@ -3,6 +3,7 @@
 
 #include "aten/pch.h"
 #include "base/status.h"
+#include "runtime/device.h"
 
 namespace tpu::aten {
 
@@ -12,7 +13,11 @@ void check(const Status& status);
 
 // Throws in a fork of a process that had started the device. Called first by all that takes a lock: a thread that is
 // not in this process may hold it.
-void refuse_fork();
+[[noreturn]] void raise_fork();
+inline void refuse_fork() {
+  if (runtime::Device::forked()) [[unlikely]]
+    raise_fork();
+}
 
 template <typename T>
 T check(Result<T> result) {

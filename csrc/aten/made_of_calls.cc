@@ -70,7 +70,6 @@ void add_wrapped_number(const at::Tensor& t, Frame& frame) {
 enum class Traced { kPlan, kByCalls, kNothing };
 
 Traced trace(c10::ArrayRef<c10::IValue> arguments, const Frame& frame, Plan& plan, const Make& make) {
-  const Hold hold;
   const runtime::Scratch scratch;
   Recorder recorder(plan);
   torch::jit::Stack inner;

@@ -14,8 +14,6 @@ using runtime::Ref;
 using runtime::Region;
 using runtime::ValuePtr;
 
-thread_local int holds = 0;
-
 hlo::Values emit_resized(hlo::Builder& b, const hlo::Call& call, std::span<const hlo::Value> operands) {
   const hlo::Type& want = *call.results[0];
   hlo::Value x = b.flatten(operands[0]);
@@ -73,7 +71,7 @@ std::vector<ValuePtr> record_call(const hlo::Call* call, std::span<const Read> r
   std::vector<ValuePtr> results;
   const size_t count = call != nullptr ? call->results.size() : 1;
   for (uint32_t r = 0; r < count; ++r) results.push_back(region.result(first + r));
-  if (region.mode() != Mode::kDefer && !holding()) check(region.cut_locked());
+  if (region.mode() != Mode::kDefer && region.holds == 0) check(region.cut_locked());
   return results;
 }
 
@@ -130,8 +128,7 @@ void materialize(runtime::Value& value) {
   check(runtime::sink(value));
 }
 
-Hold::Hold() { ++holds; }
-Hold::~Hold() { --holds; }
-bool holding() { return holds > 0; }
+Hold::Hold() { ++Region::current().holds; }
+Hold::~Hold() { --Region::current().holds; }
 
 }  // namespace tpu::aten

@@ -24,9 +24,6 @@ class Hold {
   ~Hold();
 };
 
-// Whether one lives on this thread.
-bool holding();
-
 // A sink: cuts the work that `value` waits for and counts it.
 void materialize(runtime::Value& value);
 

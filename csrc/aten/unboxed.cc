@@ -1,6 +1,6 @@
-// Boxing an argument copies the tensor. Where Python holds its only reference, PyTorch then takes the interpreter's lock
-// to tell the Python object of the second one, and again when it goes, which is a sixth of what an op costs. So the
-// arguments that the engine sees here are borrowed: IValues that own nothing.
+// Boxing an argument copies the tensor. Where Python holds its only reference, PyTorch then takes the interpreter's
+// lock to tell the Python object of the second one, and again when it goes, which is a sixth of what an op costs. So
+// the arguments that the engine sees here are borrowed: IValues that own nothing.
 #include "aten/unboxed.h"
 
 #include <array>
@@ -128,8 +128,8 @@ std::optional<torch::CppFunction> unboxed_kernel(const Overload& overload) {
              Tensor(T, T, T, S), Tensor(T, T, T, S, S), Tensor(T, int64_t), Tensor(T, int64_t, bool),
              Tensor(T, T, int64_t), Tensor(T, T, int64_t, at::ScalarType), Tensor(T, std::optional<at::ScalarType>),
              Tensor(T, double), Tensor(T, T, double), Two(T, int64_t, bool),  //
-             W(W), W(W, T), W(W, S), W(W, T, S), W(W, S, S), W(W, T, T), W(W, T, T, S), W(W, T, T, S, S),
-             W(T, W), W(T, T, W), W(T, S, W), W(T, T, S, W)>();
+             W(W), W(W, T), W(W, S), W(W, T, S), W(W, S, S), W(W, T, T), W(W, T, T, S), W(W, T, T, S, S), W(T, W),
+             W(T, T, W), W(T, S, W), W(T, T, S, W)>();
   const std::string text = text_of(overload.handle.schema());
   for (const Maker& maker : known) {
     if (maker.text == text) return maker.make(overload);

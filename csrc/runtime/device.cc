@@ -19,15 +19,9 @@
 
 namespace tpu::runtime {
 
-Counters& counters() {
-  static auto* const counters = new Counters;
-  return *counters;
-}
-
 namespace {
 std::mutex start_mutex;
 std::atomic<Device*> device{nullptr};
-std::atomic<bool> forked_child{false};
 Device::Settings& settings() {
   static auto* const settings = new Device::Settings;
   return *settings;
@@ -42,7 +36,6 @@ void Device::configure(Settings s) {
   settings() = std::move(s);
 }
 
-bool Device::forked() { return forked_child.load(std::memory_order_relaxed); }
 bool Device::started() { return device.load(std::memory_order_acquire) != nullptr && !forked(); }
 bool Device::configured() {
   const std::lock_guard lock(start_mutex);
@@ -61,7 +54,7 @@ Result<Device*> Device::get() {
   if (Device* d = device.load(std::memory_order_acquire)) return d;
   auto made = std::make_unique<Device>();
   TPU_RETURN_IF_ERROR(made->start());
-  pthread_atfork(nullptr, nullptr, [] { forked_child.store(true, std::memory_order_relaxed); });
+  pthread_atfork(nullptr, nullptr, [] { forked_.store(true, std::memory_order_relaxed); });
   device.store(made.get(), std::memory_order_release);
   return made.release();  // never destroyed: threads of the plugin may outlive static destructors
 }

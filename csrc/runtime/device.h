@@ -28,7 +28,10 @@ struct Counters {
   std::atomic<int64_t> plans{0};
   std::atomic<int64_t> compile_ns{0};
 };
-Counters& counters();
+inline Counters& counters() {
+  static constinit Counters counters;
+  return counters;
+}
 
 class Device {
  public:
@@ -40,7 +43,7 @@ class Device {
   // Without starting it: whether get() has succeeded, in this process.
   static bool started();
   // Whether this process is a fork of one that had started it: nothing of the device works here.
-  static bool forked();
+  static bool forked() { return forked_.load(std::memory_order_relaxed); }
   // Whether there is a plugin to start.
   static bool configured();
   // Plugin and options are read here by get(); call before it.
@@ -75,6 +78,7 @@ class Device {
   static void release_freed_memory();
 
  private:
+  static constinit inline std::atomic<bool> forked_{false};
   Status start();
   std::unique_ptr<pjrt::Client> client_;
   std::string compile_options_, transpose_options_;

@@ -47,8 +47,8 @@ Region* take_region() {
 }
 
 struct OfThread {
-  Region* region = take_region();
-  OfThread() {
+  Region* const region = take_region();
+  void begin() {
     (void)region->set_mode(default_mode());
     if (const auto hook = thread_hook.load()) hook();
   }
@@ -59,11 +59,6 @@ struct OfThread {
     r.idle.push_back(region);
   }
 };
-
-OfThread& of_thread() {
-  static thread_local OfThread mine;
-  return mine;
-}
 
 }  // namespace
 
@@ -83,12 +78,20 @@ DType word_dtype(DType t) {
   }
 }
 
-Region& Region::current() { return *of_thread().region; }
+Region& Region::of_new_thread() {
+  static thread_local OfThread mine;
+  current_ = mine.region;
+  mine.begin();
+  return *current_;
+}
 
-Scratch::Scratch() : outer_(std::exchange(of_thread().region, &region_)) {}
+Scratch::Scratch() : outer_(&Region::current()) {
+  region_.holds = 1;
+  Region::current_ = &region_;
+}
 
 Scratch::~Scratch() {
-  of_thread().region = outer_;
+  Region::current_ = outer_;
   const std::lock_guard lock(region_.mutex);
   for (Value* v : region_.work_.results) {
     if (v != nullptr && v->references() > 1)
@@ -167,42 +170,6 @@ Ref Region::scalar(DType travels_as, uint64_t low, uint64_t high) {
     work_.words.push_back(static_cast<uint32_t>(high >> 32));
   }
   return {Ref::kScalar, index};
-}
-
-uint32_t Region::append(const hlo::Call* call, std::span<const Ref> operands, Line line) {
-  if (mode_.load(std::memory_order_relaxed) == Mode::kDefer) {
-    repeats_.add(mix(call->structure_key, call->dimensions_key));
-  }
-  return push(call, operands, line);
-}
-
-uint32_t Region::push(const hlo::Call* call, std::span<const Ref> operands, Line line) {
-  const auto first = static_cast<uint32_t>(work_.result_types.size());
-  work_.recording.nodes.push_back({call, static_cast<uint32_t>(work_.recording.operands.size()), first});
-  work_.structure_key = mix(work_.structure_key, call->structure_key);
-  work_.dimensions_key = mix(work_.dimensions_key, call->dimensions_key);
-  for (const Ref ref : operands) {
-    work_.recording.operands.push_back(ref);
-    work_.structure_key = mix(work_.structure_key, ref.bits());
-  }
-  for (const hlo::Type* type : call->results) {
-    work_.result_types.push_back(type);
-    work_.results.push_back(nullptr);
-    work_.bytes += type->bytes();
-  }
-  work_.recording.num_results = static_cast<uint32_t>(work_.result_types.size());
-  work_.lines.push_back(line);
-  return first;
-}
-
-ValuePtr Region::result(uint32_t index) {
-  Value*& slot = work_.results[index];
-  if (slot == nullptr) {
-    slot = new Value(work_.result_types[index]);
-    slot->defer(this, index);
-    slot->line = work_.lines.back();  // asked for right after it was recorded
-  }
-  return ValuePtr::share(slot);
 }
 
 Status Region::cut() {

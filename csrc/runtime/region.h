@@ -62,7 +62,7 @@ class Region {
 
   // The region of the calling thread. Backward runs on the thread that asked for it (aten/autograd.cc), so it goes on
   // with the same region and mode.
-  static Region& current();
+  static Region& current() { return current_ != nullptr ? *current_ : of_new_thread(); }
   // Cuts every region of the process that holds work.
   static Status cut_all();
 
@@ -72,6 +72,9 @@ class Region {
 
   // Held while nodes are appended or the region is cut.
   std::mutex mutex;
+
+  // Of the region's thread alone. While positive, Strict and Debug mode do not cut: see aten/record.h.
+  int holds = 0;
 
   ~Region() { work_.clear(); }
   Region() = default;
@@ -110,6 +113,8 @@ class Region {
 
  private:
   friend class Scratch;
+  static constinit inline thread_local Region* current_ = nullptr;
+  static Region& of_new_thread();
   struct Work {
     Recording recording;
     std::vector<Line> lines;  // one per node
@@ -141,8 +146,45 @@ class Region {
   Repeats repeats_;  // of the thread's stream, across cuts
 };
 
-// While one lives, the calling thread records into a region of its own, in Strict mode. It is never launched: values of
-// it that outlive this are lost.
+// What every recorded node goes through.
+inline uint32_t Region::append(const hlo::Call* call, std::span<const Ref> operands, Line line) {
+  if (mode_.load(std::memory_order_relaxed) == Mode::kDefer) {
+    repeats_.add(mix(call->structure_key, call->dimensions_key));
+  }
+  return push(call, operands, line);
+}
+
+inline uint32_t Region::push(const hlo::Call* call, std::span<const Ref> operands, Line line) {
+  const auto first = static_cast<uint32_t>(work_.result_types.size());
+  work_.recording.nodes.push_back({call, static_cast<uint32_t>(work_.recording.operands.size()), first});
+  work_.structure_key = mix(work_.structure_key, call->structure_key);
+  work_.dimensions_key = mix(work_.dimensions_key, call->dimensions_key);
+  for (const Ref ref : operands) {
+    work_.recording.operands.push_back(ref);
+    work_.structure_key = mix(work_.structure_key, ref.bits());
+  }
+  for (const hlo::Type* type : call->results) {
+    work_.result_types.push_back(type);
+    work_.results.push_back(nullptr);
+    work_.bytes += type->bytes();
+  }
+  work_.recording.num_results = static_cast<uint32_t>(work_.result_types.size());
+  work_.lines.push_back(line);
+  return first;
+}
+
+inline ValuePtr Region::result(uint32_t index) {
+  Value*& slot = work_.results[index];
+  if (slot == nullptr) {
+    slot = new Value(work_.result_types[index]);
+    slot->defer(this, index);
+    slot->line = work_.lines.back();  // asked for right after it was recorded
+  }
+  return ValuePtr::share(slot);
+}
+
+// While one lives, the calling thread records into a region of its own, in Strict mode but without cuts. It is never
+// launched: values of it that outlive this are lost.
 class Scratch {
  public:
   Scratch();
