@@ -34,7 +34,7 @@ bool is_scalar(ops::Arg kind) { return kind == ops::Arg::kScalar || kind == ops:
 
 // How an argument of the list overload is read, given what the row takes in its place.
 std::optional<ops::Arg> kind_of(const c10::Argument& argument, ops::Arg row) {
-  const bool takes_tensor = row == ops::Arg::kTensor || row == ops::Arg::kOptionalTensor;
+  const bool takes_tensor = row == ops::Arg::kTensor || row == ops::Arg::kOptionalTensor || row == ops::Arg::kLike;
   if (is_tensor(argument)) {
     if (!takes_tensor) return std::nullopt;
     return is_list(argument) ? ops::Arg::kTensors : ops::Arg::kTensor;

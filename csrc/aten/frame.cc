@@ -254,6 +254,7 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
     switch (spec.kind) {
       case ops::Arg::kTensor:
       case ops::Arg::kOptionalTensor:
+      case ops::Arg::kLike:
         if (v.isNone()) {
           frame.words.push_back(word(kNone));
         } else {

@@ -75,7 +75,8 @@ bool matches(ops::Arg kind, const c10::Argument& argument) {
   const bool list = inner->kind() == c10::TypeKind::ListType;
   const bool tensor = inner->kind() == c10::TypeKind::TensorType;
   switch (kind) {
-    case ops::Arg::kTensor: return tensor && inner == type;
+    case ops::Arg::kTensor:
+    case ops::Arg::kLike: return tensor && inner == type;
     case ops::Arg::kOptionalTensor: return tensor;
     case ops::Arg::kTensors:
     case ops::Arg::kOptionalTensors: return list;

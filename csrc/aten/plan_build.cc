@@ -122,6 +122,7 @@ class PlanBuilder {
             attr = int64_t{1};
           }
           break;
+        case ops::Arg::kLike: ++(v.toTensor().is_cpu() ? number : tensor); break;
         case ops::Arg::kTensors: {
           int64_t n = 0;
           for (const c10::IValue& e : v.toListRef()) {

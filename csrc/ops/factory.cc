@@ -97,18 +97,18 @@ void add_constants(Table& ops) {
     return broadcast(b, call, v);
   });
   ops.add("scalar_tensor", plain, [](Builder&, Scalar v, Ignore, Ignore, Ignore, Ignore) { return Value(v); });
-  ops.add("zeros_like", plain, [](Builder& b, const Call& call, Raw, Ignore, Ignore, Ignore, Ignore, Ignore) {
+  ops.add("zeros_like", plain, [](Builder& b, const Call& call, Like, Ignore, Ignore, Ignore, Ignore, Ignore) {
     return b.zeros(*call.results[0]);
   });
-  ops.add("ones_like", plain, [](Builder& b, const Call& call, Raw, Ignore, Ignore, Ignore, Ignore, Ignore) {
+  ops.add("ones_like", plain, [](Builder& b, const Call& call, Like, Ignore, Ignore, Ignore, Ignore, Ignore) {
     return b.full(1, call.results[0]->dtype, call.results[0]->dims);
   });
-  ops.add("full_like", plain, [](Builder& b, const Call& call, Raw, Scalar v, Ignore, Ignore, Ignore, Ignore, Ignore) {
+  ops.add("full_like", plain, [](Builder& b, const Call& call, Like, Scalar v, Ignore, Ignore, Ignore, Ignore, Ignore) {
     return broadcast(b, call, v);
   });
-  ops.add("zero", plain, [](Builder& b, Raw x) { return b.zeros_like(x); });
-  ops.add("fill.Scalar", plain, [](Builder& b, const Call& call, Raw, Scalar v) { return broadcast(b, call, v); });
-  ops.add("fill.Tensor", plain, [](Builder& b, const Call& call, Raw, Raw v) { return broadcast(b, call, v); });
+  ops.add("zero", plain, [](Builder& b, const Call& call, Like) { return b.zeros(*call.results[0]); });
+  ops.add("fill.Scalar", plain, [](Builder& b, const Call& call, Like, Scalar v) { return broadcast(b, call, v); });
+  ops.add("fill.Tensor", plain, [](Builder& b, const Call& call, Like, Raw v) { return broadcast(b, call, v); });
   ops.add("eye", plain,
           [](Builder& b, const Call& call, int64_t, Ignore, Ignore, Ignore, Ignore) { return eye(b, call); });
   ops.add("eye.m", plain,

@@ -10,6 +10,7 @@
 //   Value, optional<Value>, Values   a tensor, Tensor?, Tensor[]
 //
 //   Raw, optional<Raw>               a tensor that a promoting trait leaves in its own dtype (still broadcast)
+//   Like                             a tensor that only says what the result is like: its elements are not read
 //
 //   OptionalValues                   Tensor?[] (indices)
 //
@@ -55,6 +56,7 @@ using optional = std::optional<T>;
 using OptionalValues = std::vector<std::optional<Value>>;
 
 struct Raw : Value {};
+struct Like {};
 struct Ignore {};
 // Where something starts or stands: an int that comes at run time, whatever it is. Scalars that are 0 or 1 are part of
 // the program, and the second row of a tensor would compile anew.
@@ -103,6 +105,7 @@ enum class Arg : uint8_t {
   kOptionalTensor,
   kTensors,
   kOptionalTensors,
+  kLike,    // a tensor whose elements do not matter: no operand
   kScalar,  // also optional ones
   kFactor,
   kPosition,  // also optional ones
@@ -266,6 +269,14 @@ template <>
 struct ArgOf<Raw> {
   static constexpr Arg kKind = Arg::kTensor;
   static Raw get(Unpacker& u);
+};
+template <>
+struct ArgOf<Like> {
+  static constexpr Arg kKind = Arg::kLike;
+  static Like get(Unpacker& u) {
+    u.attribute();
+    return {};
+  }
 };
 template <>
 struct ArgOf<std::optional<Value>> {

@@ -41,14 +41,6 @@ Table& table() {
   return *table;
 }
 
-// Folds into a key what a program takes and leaves.
-uint64_t with_ends(uint64_t key, std::span<const uint32_t> live, std::span<const uint32_t> given) {
-  for (const uint32_t i : live) key = mix(key, i);
-  key = mix(key, ~uint64_t{0});
-  for (const uint32_t i : given) key = mix(key, i);
-  return key;
-}
-
 Entry& find_or_add(const Key& key, const Recording& recording, std::span<const uint32_t> live,
                    std::span<const uint32_t> given, bool* found) {
   const uint64_t hash = cache::truncated(with_ends(mix(key.structure, key.dimensions), live, given));
@@ -76,6 +68,13 @@ std::string where(const Recording& recording, size_t node, std::span<const Line>
 }
 
 }  // namespace
+
+uint64_t with_ends(uint64_t key, std::span<const uint32_t> live, std::span<const uint32_t> given) {
+  for (const uint32_t i : live) key = mix(key, i);
+  key = mix(key, ~uint64_t{0});
+  for (const uint32_t i : given) key = mix(key, i);
+  return key;
+}
 
 std::string name_of(const Recording& recording, std::span<const uint32_t> live) {
   const std::vector<bool> need = needed(recording, live);

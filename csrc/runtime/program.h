@@ -8,23 +8,11 @@
 #include <vector>
 
 #include "runtime/device.h"
-#include "runtime/region.h"
+#include "runtime/line.h"
+#include "runtime/recording.h"
 #include "runtime/residence.h"
 
 namespace tpu::runtime {
-
-struct Key {
-  uint64_t structure = 0, dimensions = 0;
-  bool operator==(const Key&) const = default;
-};
-
-struct Request {  // what a program is made of
-  Key key;
-  Recording recording;          // compared on every hit
-  std::vector<uint32_t> live;   // results that are outputs, in order
-  std::vector<uint32_t> given;  // inputs whose memory the outputs may take, ascending
-  bool operator==(const Request&) const = default;
-};
 
 struct Program : Request {
   Program() = default;
@@ -59,6 +47,9 @@ std::string name_of(const Recording& recording, std::span<const uint32_t> live);
 
 // StableHLO of one operation alone. Throws hlo::BuildError.
 std::string build_alone(const hlo::Call& call);
+
+// Folds into a key what a program takes and leaves.
+uint64_t with_ends(uint64_t key, std::span<const uint32_t> live, std::span<const uint32_t> given);
 
 // Which nodes are needed for `live`.
 std::vector<bool> needed(const Recording& recording, std::span<const uint32_t> live);

@@ -6,6 +6,8 @@
 
 #include "runtime/launch.h"
 #include "runtime/program.h"
+#include "runtime/schedule.h"
+#include "runtime/split.h"
 
 namespace tpu::runtime {
 namespace {
@@ -182,7 +184,25 @@ Result<const Program*> Region::compile_locked(std::span<const uint32_t> live, st
                                    [](const Node& n) { return n.call->has_effect; });
   if (live.empty() && !effects) return nullptr;
   TPU_ASSIGN(Device * device, Device::get());
-  return program_for(*device, {work_.structure_key, work_.dimensions_key}, work_.recording, live, given, work_.lines);
+  return program_for(*device, work_.key, work_.recording, live, given, work_.lines);
+}
+
+void Region::pass_on_errors(std::vector<uint32_t>& live) {
+  const auto is_lost = [](const Value* v) { return !v->error().ok(); };
+  if (std::none_of(work_.inputs.begin(), work_.inputs.end(), is_lost)) return;
+  std::vector<const Status*> lost(work_.results.size(), nullptr);
+  for (const Node& node : work_.recording.nodes) {
+    const Status* why = nullptr;
+    for (const Ref ref : work_.recording.operands_of(node)) {
+      if (ref.kind() == Ref::kResult && lost[ref.index()] != nullptr) why = lost[ref.index()];
+      if (ref.kind() == Ref::kInput && is_lost(work_.inputs[ref.index()])) why = &work_.inputs[ref.index()]->error();
+    }
+    std::fill_n(lost.begin() + node.first_result, node.call->results.size(), why);
+  }
+  std::erase_if(live, [&](uint32_t i) {
+    if (lost[i] != nullptr) work_.results[i]->fail(*lost[i]);
+    return lost[i] != nullptr;
+  });
 }
 
 Status Region::launch_locked() {
@@ -194,10 +214,18 @@ Status Region::launch_locked() {
   for (uint32_t i = 0; i < work_.results.size(); ++i) {
     if (work_.results[i] != nullptr && work_.results[i]->references() > 1) live.push_back(i);
   }
+  pass_on_errors(live);
   const auto run = [&]() -> Status {
     std::vector<uint32_t> given;
     for (uint32_t i = 0; i < work_.inputs.size(); ++i) {
       if (work_.inputs[i]->references() == 1) given.push_back(i);
+    }
+    if (work_.recording.nodes.size() >= kSplitNodes) {
+      const Schedule& schedule = schedule_for(work_.key, work_.recording, live, given);
+      if (!schedule.pieces.empty()) {
+        TPU_ASSIGN(Device * device, Device::get());
+        return runtime::launch(*device, schedule, {work_.lines, work_.words, work_.inputs, work_.results});
+      }
     }
     TPU_ASSIGN(const Program* found, compile_locked(live, given));
     if (found == nullptr) return {};
@@ -217,7 +245,7 @@ Status Region::launch_locked() {
   };
   const Status status = run();
   for (const uint32_t i : live) {
-    if (!status.ok()) work_.results[i]->fail(status);
+    if (!status.ok() && work_.results[i]->region() == this) work_.results[i]->fail(status);
   }
   work_.clear();
   const Watcher* watch = watcher();
@@ -228,7 +256,9 @@ void Region::Work::clear() {
   for (Value* v : results) {
     if (v != nullptr) v->release();
   }
-  for (Value* v : inputs) v->release();
+  for (Value* v : inputs) {
+    if (v != nullptr) v->release();
+  }
   recording.nodes.clear();
   recording.operands.clear();
   recording.num_results = 0;
@@ -241,7 +271,7 @@ void Region::Work::clear() {
   input_index.clear();
   words.clear();
   bytes = 0;
-  structure_key = dimensions_key = 0;
+  key = {};
 }
 
 Status sink(Value& value) {

@@ -1,8 +1,5 @@
 // A region is the append-only list of nodes that were recorded and not yet launched; a cut turns it into a program,
 // launches it and fills its values. The three eager modes are three policies of when to cut.
-//
-// A node's operands are written as numbers (a result of this region, an input, a scalar), never as pointers: the list
-// is its own canonical form, its key is folded as nodes come, and dropping it frees no chain.
 #pragma once
 
 #include <cstdint>
@@ -10,48 +7,14 @@
 #include <span>
 #include <vector>
 
-#include "base/hash.h"
-#include "hlo/call.h"
 #include "runtime/line.h"
+#include "runtime/recording.h"
 #include "runtime/repeats.h"
 #include "runtime/value.h"
 
 namespace tpu::runtime {
 
 enum class Mode : uint8_t { kStrict, kDebug, kDefer };
-
-// Where an operand comes from: two bits of kind, thirty of index.
-class Ref {
- public:
-  enum Kind : uint32_t { kResult, kInput, kScalar };
-  Ref() = default;
-  Ref(Kind kind, uint32_t index) : bits_(kind << 30 | index) {}
-  Kind kind() const { return static_cast<Kind>(bits_ >> 30); }
-  uint32_t index() const { return bits_ & 0x3fffffff; }
-  uint32_t bits() const { return bits_; }
-  bool operator==(const Ref&) const = default;
-
- private:
-  uint32_t bits_ = 0;
-};
-
-// How a rank-0 operand of a dtype travels in the packed words of a launch: bytes, and as which dtype.
-DType word_dtype(DType dtype);
-
-struct Node {
-  const hlo::Call* call;
-  uint32_t first_operand, first_result;
-  bool operator==(const Node&) const = default;
-};
-
-struct Recording {  // what a program is made from; equal recordings make equal programs
-  std::vector<Node> nodes;
-  std::vector<Ref> operands;
-  uint32_t num_results = 0;
-  std::vector<const hlo::Type*> inputs;
-  std::vector<DType> scalars;  // dtypes as they travel
-  bool operator==(const Recording&) const = default;
-};
 
 struct Program;
 
@@ -124,11 +87,13 @@ class Region {
     std::vector<uint32_t> input_index;  // open addressing by pointer, empty while there are few
     std::vector<uint32_t> words;        // of scalars
     int64_t bytes = 0;
-    uint64_t structure_key = 0, dimensions_key = 0;
+    Key key;
     void clear();
   };
   bool full() const { return work_.recording.nodes.size() >= kMaxNodes || work_.bytes >= kMaxBytes; }
   Status launch_locked();
+  // Gives the results that stand on a lost input its error, and takes them out of `live`.
+  void pass_on_errors(std::vector<uint32_t>& live);
   // Launches the first `nodes` nodes; the others stay.
   Status launch_first(size_t nodes);
   // Whether the last period of nodes goes on from the one before it, rather than from inputs of its own.
@@ -155,22 +120,13 @@ inline uint32_t Region::append(const hlo::Call* call, std::span<const Ref> opera
 }
 
 inline uint32_t Region::push(const hlo::Call* call, std::span<const Ref> operands, Line line) {
-  const auto first = static_cast<uint32_t>(work_.result_types.size());
-  work_.recording.nodes.push_back({call, static_cast<uint32_t>(work_.recording.operands.size()), first});
-  work_.structure_key = mix(work_.structure_key, call->structure_key);
-  work_.dimensions_key = mix(work_.dimensions_key, call->dimensions_key);
-  for (const Ref ref : operands) {
-    work_.recording.operands.push_back(ref);
-    work_.structure_key = mix(work_.structure_key, ref.bits());
-  }
   for (const hlo::Type* type : call->results) {
     work_.result_types.push_back(type);
     work_.results.push_back(nullptr);
     work_.bytes += type->bytes();
   }
-  work_.recording.num_results = static_cast<uint32_t>(work_.result_types.size());
   work_.lines.push_back(line);
-  return first;
+  return runtime::append(work_.recording, work_.key, call, operands);
 }
 
 inline ValuePtr Region::result(uint32_t index) {

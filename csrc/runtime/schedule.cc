@@ -1,0 +1,193 @@
+#include "runtime/schedule.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+#include "cache/testing.h"
+#include "runtime/launch.h"
+#include "runtime/split.h"
+
+namespace tpu::runtime {
+namespace {
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_multimap<uint64_t, std::unique_ptr<Schedule>> schedules;
+};
+Table& table() {
+  static auto* const table = new Table;
+  return *table;
+}
+
+bool contains(std::span<const uint32_t> ascending, uint32_t i) {
+  return std::binary_search(ascending.begin(), ascending.end(), i);
+}
+
+// Takes a piece out of a recording, with numbers of its own.
+class Cutter {
+ public:
+  Cutter(const Recording& whole, Piece& piece) : whole_(whole), piece_(piece) {}
+
+  void cut(std::vector<uint32_t> nodes) {
+    piece_.nodes = std::move(nodes);
+    std::vector<Ref> operands;
+    for (const uint32_t i : piece_.nodes) {
+      const Node& node = whole_.nodes[i];
+      operands.clear();
+      for (const Ref ref : whole_.operands_of(node)) operands.push_back(here(ref));
+      const uint32_t first = append(piece_.request.recording, piece_.request.key, node.call, operands);
+      for (uint32_t r = 0; r < node.call->results.size(); ++r) {
+        results_.emplace(node.first_result + r, Ref(Ref::kResult, first + r));
+        made_.push_back({node.first_result + r, i});
+      }
+    }
+  }
+  // In the piece's order, in the region's numbers.
+  struct Made {
+    uint32_t result, node;
+  };
+  const std::vector<Made>& made() const { return made_; }
+
+ private:
+  Ref here(Ref ref) {
+    if (ref.kind() == Ref::kScalar) {
+      piece_.scalars.push_back(ref.index());
+      piece_.request.recording.scalars.push_back(whole_.scalars[ref.index()]);
+      return {Ref::kScalar, static_cast<uint32_t>(piece_.scalars.size() - 1)};
+    }
+    if (ref.kind() == Ref::kResult) {
+      if (const auto found = results_.find(ref.index()); found != results_.end()) return found->second;
+    }
+    const auto [at, is_new] = inputs_.try_emplace(ref.bits(), Ref::kInput, static_cast<uint32_t>(piece_.inputs.size()));
+    if (is_new) {
+      piece_.inputs.push_back(ref);
+      piece_.request.recording.inputs.push_back(ref.kind() == Ref::kInput ? whole_.inputs[ref.index()] : type_of(ref));
+    }
+    return at->second;
+  }
+  const hlo::Type* type_of(Ref result) const {
+    const auto after = std::upper_bound(whole_.nodes.begin(), whole_.nodes.end(), result.index(),
+                                        [](uint32_t r, const Node& node) { return r < node.first_result; });
+    const Node& node = *(after - 1);
+    return node.call->results[result.index() - node.first_result];
+  }
+
+  const Recording& whole_;
+  Piece& piece_;
+  std::unordered_map<uint32_t, Ref> results_, inputs_;
+  std::vector<Made> made_;
+};
+
+void make_pieces(Schedule& schedule) {
+  const Recording& whole = schedule.recording;
+  std::vector<std::vector<uint32_t>> parts = split(whole);
+  if (parts.size() == 1) return;
+  const std::vector<bool> need = needed(whole, schedule.live);
+  std::unordered_map<uint32_t, size_t> last_reader;  // by bits of the Ref
+  std::vector<std::vector<Cutter::Made>> made;
+  for (std::vector<uint32_t>& nodes : parts) {
+    std::erase_if(nodes, [&](uint32_t i) { return !need[i]; });
+    if (nodes.empty()) continue;
+    auto piece = std::make_unique<Piece>();
+    Cutter cutter(whole, *piece);
+    cutter.cut(std::move(nodes));
+    made.push_back(cutter.made());
+    for (const Ref ref : piece->inputs) last_reader[ref.bits()] = schedule.pieces.size();
+    schedule.pieces.push_back(std::move(piece));
+  }
+  for (size_t p = 0; p < schedule.pieces.size(); ++p) {
+    Piece& piece = *schedule.pieces[p];
+    for (uint32_t k = 0; k < made[p].size(); ++k) {
+      const auto [result, node] = made[p][k];
+      if (!contains(schedule.live, result) && !last_reader.contains(Ref(Ref::kResult, result).bits())) continue;
+      piece.request.live.push_back(k);
+      piece.outputs.push_back(result);
+      piece.makers.push_back(node);
+    }
+    for (uint32_t k = 0; k < piece.inputs.size(); ++k) {
+      const Ref ref = piece.inputs[k];
+      const bool held =
+          ref.kind() == Ref::kInput ? !contains(schedule.given, ref.index()) : contains(schedule.live, ref.index());
+      if (held || last_reader[ref.bits()] != p) continue;
+      piece.request.given.push_back(k);
+      piece.last.push_back(ref);
+    }
+  }
+}
+
+std::vector<Line> lines_of(const Piece& piece, const std::vector<Line>& lines) {
+  std::vector<Line> found;
+  for (const uint32_t i : piece.nodes) found.push_back(lines[i]);
+  return found;
+}
+
+Status launch(Device& device, const Schedule& schedule, const Piece& piece, Holdings held) {
+  const Program* program = piece.program.load(std::memory_order_acquire);
+  if (program == nullptr || watcher() != nullptr) {
+    const Request& r = piece.request;
+    TPU_ASSIGN(program, program_for(device, r.key, r.recording, r.live, r.given, lines_of(piece, held.lines)));
+    piece.program.store(program, std::memory_order_release);
+  }
+  const auto value = [&](Ref ref) { return (ref.kind() == Ref::kInput ? held.inputs : held.results)[ref.index()]; };
+  std::vector<Parameter> parameters;
+  for (const uint32_t i : program->inputs) parameters.push_back({value(piece.inputs[i]), contains(program->given, i)});
+  std::vector<uint32_t> words;
+  for (const uint32_t s : program->scalars) {
+    const uint32_t scalar = piece.scalars[s];
+    const auto* from = &held.words[schedule.word_offset[scalar]];
+    words.insert(words.end(), from, from + size_of(schedule.recording.scalars[scalar]) / 4);
+  }
+  std::vector<Value*> outputs;
+  for (size_t i = 0; i < piece.outputs.size(); ++i) {
+    Value*& slot = held.results[piece.outputs[i]];
+    if (slot == nullptr) {
+      slot = new Value(program->output_types[i]);
+      slot->line = held.lines[piece.makers[i]];
+    }
+    outputs.push_back(slot);
+  }
+  return launch(device, *program, parameters, words, outputs);
+}
+
+}  // namespace
+
+Schedule::Schedule(Request request) : Request(std::move(request)) {
+  uint32_t offset = 0;
+  for (const DType scalar : recording.scalars) {
+    word_offset.push_back(offset);
+    offset += static_cast<uint32_t>(size_of(scalar) / 4);
+  }
+  make_pieces(*this);
+}
+
+const Schedule& schedule_for(const Key& key, const Recording& recording, std::span<const uint32_t> live,
+                             std::span<const uint32_t> given) {
+  const uint64_t hash = cache::truncated(with_ends(mix(key.structure, key.dimensions), live, given));
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  auto [at, end] = t.schedules.equal_range(hash);
+  for (; at != end; ++at) {
+    const Schedule& s = *at->second;
+    if (std::ranges::equal(live, s.live) && std::ranges::equal(given, s.given) && s.recording == recording) return s;
+  }
+  Request request{key, recording, {live.begin(), live.end()}, {given.begin(), given.end()}};
+  return *t.schedules.emplace(hash, std::make_unique<Schedule>(std::move(request)))->second;
+}
+
+Status launch(Device& device, const Schedule& schedule, Holdings held) {
+  Status first;
+  const auto drop = [](Value*& v) {
+    if (v != nullptr) std::exchange(v, nullptr)->release();
+  };
+  for (const std::unique_ptr<Piece>& piece : schedule.pieces) {
+    Status status = launch(device, schedule, *piece, held);
+    if (first.ok()) first = std::move(status);
+    const Watcher* const watch = watcher();
+    if (!first.ok() && (watch == nullptr || !watch->dry)) return first;  // a dry run asks for all of them
+    for (const Ref ref : piece->last) drop((ref.kind() == Ref::kInput ? held.inputs : held.results)[ref.index()]);
+  }
+  return first;
+}
+
+}  // namespace tpu::runtime

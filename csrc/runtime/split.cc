@@ -1,0 +1,299 @@
+#include "runtime/split.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "runtime/repeats.h"
+
+namespace tpu::runtime {
+namespace {
+
+using Nodes = std::vector<uint32_t>;
+
+uint64_t key_of(const Node& node) { return mix(node.call->structure_key, node.call->dimensions_key); }
+
+// Who reads each result, in order, and who makes it.
+class Flow {
+ public:
+  explicit Flow(const Recording& recording) : maker_(recording.num_results), begin_(recording.num_results + 1) {
+    const auto each = [&](auto fn) {
+      for (uint32_t i = 0; i < recording.nodes.size(); ++i) {
+        for (const Ref ref : recording.operands_of(recording.nodes[i])) {
+          if (ref.kind() == Ref::kResult) fn(ref.index(), i);
+        }
+      }
+    };
+    each([&](uint32_t result, uint32_t) { ++begin_[result + 1]; });
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    readers_.resize(begin_.back());
+    std::vector<uint32_t> next(begin_.begin(), begin_.end() - 1);
+    each([&](uint32_t result, uint32_t node) { readers_[next[result]++] = node; });
+    for (uint32_t i = 0; i < recording.nodes.size(); ++i) {
+      const Node& node = recording.nodes[i];
+      for (size_t r = 0; r < node.call->results.size(); ++r) maker_[node.first_result + r] = i;
+    }
+  }
+  std::span<const uint32_t> readers(uint32_t result) const {
+    return {readers_.data() + begin_[result], begin_[result + 1] - begin_[result]};
+  }
+  uint32_t maker(uint32_t result) const { return maker_[result]; }
+
+ private:
+  std::vector<uint32_t> maker_, begin_, readers_;
+};
+
+// A part of an order of all nodes; no piece goes over from one to the next.
+struct Part {
+  Nodes nodes;
+  bool lanes;
+};
+
+// An optimizer takes each step for all weights, before the next step for any. What it does for one weight touches no
+// other: such lanes are put one after the other, those of a kind together. What begins a lane from nothing (moments
+// that are zero at first) is put before them, so that the lanes of a first step are those of all.
+class Lanes {
+ public:
+  Lanes(const Recording& recording, const Flow& flow) : recording_(recording), flow_(flow) {
+    parent_.resize(recording.nodes.size());
+    std::iota(parent_.begin(), parent_.end(), 0u);
+  }
+
+  std::vector<Part> parts() {
+    std::vector<Part> parts;  // from the end
+    for (auto end = static_cast<uint32_t>(recording_.nodes.size()); end > 0;) {
+      const uint32_t begin = widest(end);
+      add_by_lane(begin, end, parts);
+      end = begin;
+    }
+    std::reverse(parts.begin(), parts.end());
+    return parts;
+  }
+
+ private:
+  static constexpr size_t kMany = 8;
+
+  uint32_t root(uint32_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+
+  // Lanes below `end` that read what the node makes.
+  Nodes lanes_of(uint32_t node, uint32_t end) {
+    Nodes found;
+    const Node& n = recording_.nodes[node];
+    for (size_t r = 0; r < n.call->results.size(); ++r) {
+      for (const uint32_t reader : flow_.readers(n.first_result + static_cast<uint32_t>(r))) {
+        if (reader < end) found.push_back(root(reader));
+      }
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  }
+
+  // Where the nodes that end before `end` begin to hang together: a node that most of many lanes read.
+  uint32_t widest(uint32_t end) {
+    size_t lanes = 0;
+    for (uint32_t i = end; i-- > 0;) {
+      const Nodes joined = lanes_of(i, end);
+      if (joined.size() >= kMany && joined.size() * 2 > lanes) return i + 1;
+      if (recording_.nodes[i].call->has_effect && i + 1 < end) return i + 1;
+      for (const uint32_t lane : joined) parent_[lane] = i;
+      lanes += 1 - joined.size();
+    }
+    return 0;
+  }
+
+  void add_by_lane(uint32_t begin, uint32_t end, std::vector<Part>& parts) {
+    std::unordered_map<uint32_t, size_t> number;
+    std::vector<Nodes> lanes;
+    Nodes from_nothing;
+    for (uint32_t i = begin; i < end; ++i) {
+      if (recording_.nodes[i].call->operands.empty()) {
+        from_nothing.push_back(i);
+        continue;
+      }
+      const auto [at, is_new] = number.try_emplace(root(i), lanes.size());
+      if (is_new) lanes.emplace_back();
+      lanes[at->second].push_back(i);
+    }
+    if (lanes.size() < kMany) {
+      Nodes nodes(end - begin);
+      std::iota(nodes.begin(), nodes.end(), begin);
+      if (!parts.empty() && !parts.back().lanes) {  // goes on
+        const Nodes& rest = parts.back().nodes;
+        nodes.insert(nodes.end(), rest.begin(), rest.end());
+        parts.pop_back();
+      }
+      parts.push_back({std::move(nodes), false});
+      return;
+    }
+    std::unordered_map<uint64_t, size_t> kind_number;
+    std::vector<std::vector<const Nodes*>> kinds;
+    for (const Nodes& lane : lanes) {
+      uint64_t kind = 0;
+      for (const uint32_t i : lane) kind = mix(kind, key_of(recording_.nodes[i]));
+      const auto [at, is_new] = kind_number.try_emplace(kind, kinds.size());
+      if (is_new) kinds.emplace_back();
+      kinds[at->second].push_back(&lane);
+    }
+    Nodes nodes;
+    for (const auto& kind : kinds) {
+      for (const Nodes* lane : kind) nodes.insert(nodes.end(), lane->begin(), lane->end());
+    }
+    parts.push_back({std::move(nodes), true});
+    if (!from_nothing.empty()) parts.push_back({std::move(from_nothing), true});
+  }
+
+  const Recording& recording_;
+  const Flow& flow_;
+  Nodes parent_;
+};
+
+// Finds where an order of nodes goes on as before.
+class Runs {
+ public:
+  Runs(const Recording& recording, const Flow& flow, const Part& part)
+      : recording_(recording), flow_(flow), order_(part.nodes), lanes_(part.lanes) {
+    for (const uint32_t i : order_) {
+      const hlo::Call& call = *recording.nodes[i].call;
+      keys_.push_back(key_of(recording.nodes[i]));
+      int64_t bytes = kNodeBytes;
+      for (const hlo::Type* type : call.operands) bytes += type->bytes();
+      for (const hlo::Type* type : call.results) bytes += type->bytes();
+      weight_.push_back(weight_.back() + bytes);
+    }
+    for (size_t i = 0; i + kWindow <= keys_.size(); ++i) {
+      uint64_t window = 0;
+      for (size_t k = 0; k < kWindow; ++k) window = mix(window, keys_[i + k]);
+      windows_.push_back(window);
+      seen_[window].push_back(i);
+    }
+  }
+
+  // Ends of pieces, ascending; the last is that of the order.
+  std::vector<size_t> ends() {
+    std::vector<size_t> ends;
+    for (size_t i = 0; i < windows_.size();) {
+      const Run run = longest(i);
+      const size_t piece = piece_of(i, run);
+      if (piece == 0) {
+        ++i;
+        continue;
+      }
+      size_t end = i + narrowest(i, run, piece);
+      if (end > (ends.empty() ? 0 : ends.back())) ends.push_back(end);
+      while (end + piece <= i + run.length) ends.push_back(end += piece);
+      i = end;
+    }
+    if (ends.empty() || ends.back() != order_.size()) ends.push_back(order_.size());
+    return ends;
+  }
+
+ private:
+  static constexpr size_t kWindow = 8;
+  static constexpr size_t kCandidates = 32;
+  // What a node costs beside the bytes that it reads and writes. A piece is worth a launch where it moves kLaneBytes
+  // or, where it hands on to the next what the compiler could have fused, kPieceBytes; of short periods, kManyShort
+  // nodes.
+  static constexpr int64_t kNodeBytes = 4096, kLaneBytes = 16 * kNodeBytes, kPieceBytes = 64 * kNodeBytes;
+
+  struct Run {
+    size_t period = 0, length = 0;
+  };
+
+  // From `begin` on: what lasts longest, and of several that last as long the shortest period.
+  Run longest(size_t begin) const {
+    Run best;
+    const std::vector<size_t>& same = seen_.at(windows_[begin]);
+    auto at = std::upper_bound(same.begin(), same.end(), begin);
+    for (size_t tries = 0; at != same.end() && tries < kCandidates; ++at, ++tries) {
+      const size_t period = *at - begin;
+      // Seen before, from the node before, and found too short.
+      if (begin > 0 && keys_[begin - 1] == keys_[begin - 1 + period]) continue;
+      size_t end = begin;
+      while (end + period < keys_.size() && keys_[end] == keys_[end + period]) ++end;
+      const size_t length = end + period - begin;
+      if (length >= 2 * period && length > best.length) best = {period, length};
+    }
+    return best;
+  }
+
+  // Nodes of a piece: whole periods, as many as are worth a launch; 0 where the run has no two of them.
+  size_t piece_of(size_t begin, const Run& run) const {
+    if (run.length == 0) return 0;
+    const int64_t bytes = weight_[begin + run.period] - weight_[begin];
+    const auto up = [](int64_t n, int64_t by) { return static_cast<size_t>((n + by - 1) / by); };
+    size_t least = up(lanes_ ? kLaneBytes : kPieceBytes, bytes);
+    if (!lanes_ && run.period < Repeats::kShort) least = up(Repeats::kManyShort, static_cast<int64_t>(run.period));
+    const size_t periods = run.length / run.period;
+    if (2 * least > periods) return 0;
+    size_t best = least;  // of which the fewest are left over
+    for (size_t n = least; n < 2 * least && 2 * n <= periods; ++n) {
+      if (periods % n < periods % best) best = n;
+    }
+    return best * run.period;
+  }
+
+  // How many nodes after the run's begin pieces are best cut: where the least goes over from one to the next. What is
+  // read only later, as by the backward pass, goes over at any cut.
+  size_t narrowest(size_t begin, const Run& run, size_t piece) const {
+    std::vector<size_t> at(recording_.nodes.size(), order_.size());
+    for (size_t k = begin; k < begin + 2 * piece; ++k) at[order_[k]] = k - begin;
+    std::vector<int64_t> change(2 * piece + 1, 0);
+    for (size_t k = 0; k < 2 * piece; ++k) {
+      const Node& node = recording_.nodes[order_[begin + k]];
+      for (size_t r = 0; r < node.call->results.size(); ++r) {
+        size_t last = k;
+        for (const uint32_t reader : flow_.readers(node.first_result + static_cast<uint32_t>(r))) {
+          if (at[reader] < order_.size()) last = std::max(last, at[reader]);
+        }
+        if (last == k) continue;
+        change[k + 1] += node.call->results[r]->bytes();
+        change[last + 1] -= node.call->results[r]->bytes();
+      }
+    }
+    size_t best = 0;
+    int64_t least = INT64_MAX, crossing = 0;
+    for (size_t k = 0; k < 2 * piece; ++k) {
+      crossing += change[k];
+      // Cuts are piece nodes apart, so the one in the middle of what was looked at tells of all.
+      if (k < piece || crossing >= least || k - piece + 2 * piece > run.length) continue;
+      least = crossing;
+      best = k - piece;
+    }
+    return best;
+  }
+
+  const Recording& recording_;
+  const Flow& flow_;
+  const Nodes& order_;
+  const bool lanes_;
+  std::vector<uint64_t> keys_, windows_;
+  std::vector<int64_t> weight_{0};  // of all before
+  std::unordered_map<uint64_t, std::vector<size_t>> seen_;
+};
+
+}  // namespace
+
+std::vector<Nodes> split(const Recording& recording) {
+  const Flow flow(recording);
+  std::vector<Nodes> pieces;
+  bool repeats = false;
+  for (const Part& part : Lanes(recording, flow).parts()) {
+    const std::vector<size_t> ends = Runs(recording, flow, part).ends();
+    repeats = repeats || ends.size() > 1;
+    auto begin = part.nodes.begin();
+    for (const size_t end : ends) {
+      pieces.emplace_back(begin, part.nodes.begin() + static_cast<ptrdiff_t>(end));
+      begin = part.nodes.begin() + static_cast<ptrdiff_t>(end);
+    }
+  }
+  if (repeats) return pieces;
+  Nodes all(recording.nodes.size());
+  std::iota(all.begin(), all.end(), 0u);
+  return {std::move(all)};
+}
+
+}  // namespace tpu::runtime
