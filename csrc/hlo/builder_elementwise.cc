@@ -213,6 +213,8 @@ Value Builder::convert(Value x, DType to) {
   if (from == to) return x;
   if (to == DType::kBool) return ne(x, scalar(0, from));
   if (is_complex(from) && !is_complex(to)) return convert(real(x), to);
+  // XLA makes a product with a converted bool a choice of 0, also where the other factor is NaN or infinite.
+  if (from == DType::kBool && is_float(to)) return select(x, scalar(1, to), scalar(0, to));
   if (is_complex(to) && !is_complex(from)) return complex(convert(x, real_of(to)), scalar(0, real_of(to)));
   if (to == DType::kF8E4M3FN && from != DType::kBool) {  // PyTorch saturates, XLA makes NaN
     x = convert(x, is_float(from) && size_of(from) > 1 ? from : DType::kF32);

@@ -1,5 +1,6 @@
 """Arithmetic, bitwise and logical operators."""
 
+import math
 import operator
 
 import pytest
@@ -242,3 +243,10 @@ def test_a_tensor_of_the_host_without_dimensions_is_a_number(op: BinaryUfuncInfo
     for here in ((many, one), (one, many)):
         there = [t.tpu() if t.dim() else t for t in here]
         torch.testing.assert_close(op(*there), op(*here), check_device=False)
+
+
+def test_a_product_with_a_mask_keeps_nan_and_signs(mode: str) -> None:
+    x, mask = torch.tensor([math.nan, math.inf, -1.0, 2.0]), torch.tensor([False, False, False, True])
+    got = x.tpu() * mask.tpu() * torch.ones(4).tpu()
+    assert torch.equal(got.cpu().view(torch.int32) < 0, (x * mask).view(torch.int32) < 0)
+    torch.testing.assert_close(got.cpu(), x * mask, equal_nan=True, rtol=0, atol=0)
