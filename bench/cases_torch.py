@@ -35,9 +35,13 @@ def versions(kind: str) -> dict[str, str]:
         from torch_tpu import _C
 
         device = _C.device_info()
-        plugin = Path(device["plugin"])
-        major, minor = device["api_version"]
-        found |= {"plugin": f"{plugin.parent.name}/{plugin.name} (PJRT {major}.{minor}, {device['platform_version']})"}
+        packages = importlib.metadata.packages_distributions()
+        names = [name for part in Path(device["plugin"]).parts for name in packages.get(part, [])]
+        plugin = f"{names[0]} {importlib.metadata.version(names[0])}" if names else Path(device["plugin"]).name
+        facts = [f"PJRT {'.'.join(map(str, device['api_version']))}"]
+        if (dialect := device["attributes"].get("stablehlo_current_version")) is not None:
+            facts.append(f"StableHLO {dialect}")
+        found |= {"plugin": f"{plugin} ({', '.join(facts)})"}
     return found
 
 

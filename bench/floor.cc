@@ -1,5 +1,5 @@
 // The floor: a whole training step as one StableHLO program, launched again and again through PJRT, its state given
-// back to it. No PyTorch and no Python: nothing that runs a step on this plugin can take less.
+// back to it. No PyTorch and no Python: less than this takes a better program, not a faster host.
 //
 // tpu_floor FOLDER answers like worker.py. FOLDER/NAME.mlir is a program (worker.py export wrote it), NAME.inputs its
 // parameters, a line each: dtype, dims ("64,784", "-" for none), file of the elements. NAME.about has two numbers: how

@@ -86,7 +86,9 @@ def attend(block: dict[str, Layer], q: jax.Array, k: jax.Array, v: jax.Array, se
 
 
 def feed_forward(block: dict[str, Layer], x: jax.Array) -> jax.Array:
-    return linear(block["down"], jax.nn.gelu(linear(block["up"], layer_norm(block["norm2"], x)), approximate=False))
+    x = linear(block["up"], layer_norm(block["norm2"], x))
+    # PyTorch's formula: jax.nn.gelu goes through erfc, which takes a tenth longer of the whole step.
+    return linear(block["down"], 0.5 * x * (1 + jax.lax.erf(x * 0.5**0.5)))
 
 
 def logits_of(params: dict[str, Any], x: jax.Array) -> jax.Array:
