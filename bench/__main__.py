@@ -22,46 +22,42 @@ class Bench:
     def __init__(self, named: dict[str, Contestant], args: argparse.Namespace, bar: "tqdm[None]") -> None:
         self.named, self.args, self.bar = named, args, bar
         self.versions: dict[str, str] = {}
+        self.known: set[str] = set()  # contestants that told theirs
 
     def start(self, contestant: Contestant, folder: Path, case: Case) -> Process:
         env = environment(contestant, folder, case.keeps_cache)
         return Process(contestant, env, self.args.core, self.args.limit)
 
-    def ask(self, process: Process, request: str) -> dict[str, float]:
-        figures = process.ask(request)["figures"]
-        self.versions |= process.ask("versions")["versions"]
-        self.bar.update()
-        return figures
-
     def run(self, name: str, keys: list[str]) -> Results:
         """All rounds of a case: A B C A B C, so that what disturbs the machine disturbs all."""
-        case, results, alive = CASES[name], Results(), {}
+        results, alive = Results(), {}
         with ExitStack() as stack:
             for number in range(self.args.rounds):
                 for key in keys:
-                    asked = len(case.parts) or 1
                     self.bar.set_postfix_str(f"{name} {number + 1}/{self.args.rounds} {self.named[key].name}")
-                    if key in results.errors:
-                        self.bar.update(asked)
-                        continue
-                    before = self.bar.n
-                    try:
-                        if case.parts:
-                            found = self.in_new_processes(self.named[key], case)
-                        else:
-                            if key not in alive:
-                                alive[key] = self.start(self.named[key], stack.enter_context(scratch()), case)
-                                stack.callback(alive[key].end)
-                            found = self.ask(alive[key], name)
-                    except Failed as error:
-                        results.errors[key] = str(error)
-                        results.figures.pop(key, None)
-                        self.bar.write(f"bench: {name}: {self.named[key].name} failed: {error}", file=sys.stderr)
-                        self.bar.update(before + asked - self.bar.n)
-                        continue
-                    for figure, value in found.items():
-                        results.figures.setdefault(key, {}).setdefault(figure, []).append(value)
+                    if key not in results.errors:
+                        self.measure(name, key, results, alive, stack)
+                    self.bar.update()
         return results
+
+    def measure(self, name: str, key: str, results: Results, alive: dict[str, Process], stack: ExitStack) -> None:
+        """One figure of each name. A process that lives on is kept in `alive`, and ends with `stack`."""
+        contestant, case = self.named[key], CASES[name]
+        try:
+            if case.parts:
+                found = self.in_new_processes(contestant, case)
+            else:
+                if key not in alive:
+                    alive[key] = self.start(contestant, stack.enter_context(scratch()), case)
+                    stack.callback(alive[key].end)
+                found = self.ask(contestant, alive[key], name)
+        except Failed as error:
+            results.errors[key] = str(error)
+            results.figures.pop(key, None)
+            self.bar.write(f"bench: {name}: {contestant.name} failed: {error}", file=sys.stderr)
+            return
+        for figure, value in found.items():
+            results.figures.setdefault(key, {}).setdefault(figure, []).append(value)
 
     def in_new_processes(self, contestant: Contestant, case: Case) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -70,10 +66,17 @@ class Bench:
             for part in case.parts:
                 process = self.start(contestant, folder if case.keeps_cache else stack.enter_context(scratch()), case)
                 try:
-                    found |= self.ask(process, part)
+                    found |= self.ask(contestant, process, part)
                 finally:
                     process.end()
         return found
+
+    def ask(self, contestant: Contestant, process: Process, request: str) -> dict[str, float]:
+        figures = process.ask(request)["figures"]
+        if contestant.key not in self.known:
+            self.known.add(contestant.key)
+            self.versions |= process.ask("versions")["versions"]
+        return figures
 
 
 def one_of_the_cases(text: str) -> list[str]:
@@ -123,32 +126,36 @@ def skip_the_missing(named: dict[str, Contestant]) -> dict[str, str]:
     return missing
 
 
+def export(jax: Contestant, folder: str) -> None:
+    """The floor's programs. Where that fails, the floor says so when it finds none."""
+    with scratch() as caches:
+        command = [*jax.command[:-1], "export", folder]
+        done = subprocess.run(
+            command, env=environment(jax, caches, keeps_cache=False), stderr=subprocess.PIPE, text=True
+        )
+    if done.returncode:
+        print(f"bench: JAX exports no programs for the floor: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+
+
 def main() -> int:
     args = arguments()
     exported = tempfile.TemporaryDirectory(prefix="bench-")
     named = contestants(args.peers.absolute(), args.build.absolute(), Path(exported.name))
-    rows = [row for row in ROWS if row.case in args.rows]
-    plan = {
-        name: dict.fromkeys(key for row in rows if row.case == name for key in (row.ours, *row.peers))
-        for name in args.rows
-    }
-    missing = skip_the_missing({key: named[key] for keys in plan.values() for key in keys})
-    present = {name: [key for key in keys if key not in missing] for name, keys in plan.items()}
-    if any("floor" in keys for keys in present.values()):
-        jax = named["jax"]
-        with scratch() as folder:
-            command = [*jax.command[:-1], "export", exported.name]
-            subprocess.run(command, check=True, env=environment(jax, folder, keeps_cache=False))
-    total = sum(args.rounds * len(keys) * (len(CASES[name].parts) or 1) for name, keys in present.items())
+    rows = {name: [row for row in ROWS if row.case == name] for name in args.rows}
+    keys = {name: dict.fromkeys(key for row in of for key in (row.ours, *row.peers)) for name, of in rows.items()}
+    missing = skip_the_missing({key: named[key] for case in keys.values() for key in case})
+    present = {name: [key for key in case if key not in missing] for name, case in keys.items()}
+    if any("floor" in case for case in present.values()):
+        export(named["jax"], exported.name)
     lines: list[Line] = []
-    failed = []
-    with tqdm(total=total, unit="run") as bar:
+    failed: list[str] = []
+    with tqdm(total=args.rounds * sum(map(len, present.values())), unit="run") as bar:
         bench = Bench(named, args, bar)
-        for name, keys in present.items():
-            results = bench.run(name, keys)
+        for name, case in present.items():
+            results = bench.run(name, case)
             failed += [f"{name} of {named[key].name}" for key in results.errors if named[key].ours]
             results.errors |= dict.fromkeys(missing, "not there")
-            lines += [line(row, results, named) for row in rows if row.case == name]
+            lines += [line(row, results, named) for row in rows[name]]
     about = f"{machine(args.core)}; " + ", ".join(f"{what} {version}" for what, version in bench.versions.items())
     print(f"\n{table(lines)}\n\n{summary(lines)}.\n{about}")
     if args.page:

@@ -38,6 +38,10 @@ def peer_series(row: Row, results: Results, rounds: int) -> list[float]:
     return [min(values) for values in zip(*[one for one in series if one], strict=True)] if any(series) else []
 
 
+def beyond(times: float) -> str:
+    return f"{times:.1f} times that" if times >= 1.5 else f"{100 * (times - 1):.1f} % above"
+
+
 @dataclass
 class Line:
     cells: list[str]
@@ -66,7 +70,7 @@ def line(row: Row, results: Results, named: dict[str, Contestant]) -> Line:
     digits = 2 if middle >= 0.1 else 4
     spread = f" ({ratios[0]:.{digits}f} to {ratios[-1]:.{digits}f})" if len(ratios) > 1 else ""
     met = None if row.at_most is None else middle <= row.at_most
-    verdict = "" if met is None else "yes" if met else f"no: {middle / row.at_most:.2f} times that"
+    verdict = "" if row.at_most is None else "yes" if met else f"no, {beyond(middle / row.at_most)}"
     return Line([*cells, f"{middle:.{digits}f}{spread}", at_most, verdict], middle, met)
 
 
@@ -92,7 +96,8 @@ def machine(core: int | None) -> str:
     cpu = next((entry.split(":")[1].strip() for entry in info if entry.startswith("model name")), platform.machine())
     where = f"on core {core} of {os.cpu_count()}" if core is not None else f"on any of {os.cpu_count()} cores"
     release = platform.release().split("-")[0]
-    return f"{cpu}, {where}, {platform.system()} {release}, Python {platform.python_version()}"
+    load = f"load {os.getloadavg()[2]:.1f}"  # what else ran tells how far to trust the figures
+    return f"{cpu}, {where}, {load}, {platform.system()} {release}, Python {platform.python_version()}"
 
 
 def page(lines: list[Line], rounds: int, about: str) -> str:

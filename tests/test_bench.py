@@ -84,7 +84,7 @@ def test_a_ratio_is_taken_within_a_round() -> None:
     row = Row("chain", "ours", "a", 0.6)
     cells = judged(row, ours=[1.0, 10.0, 2.0], a=[2.0, 20.0, 2.5])
     assert cells[2:] == ["2 s", "A", "2.5 s", "0.50 (0.50 to 0.80)", "0.6", "yes"]
-    assert judged(row, ours=[3e-6], a=[4e-6])[2:] == ["3 us", "A", "4 us", "0.75", "0.6", "no: 1.25 times that"]
+    assert judged(row, ours=[3e-6], a=[4e-6])[2:] == ["3 us", "A", "4 us", "0.75", "0.6", "no, 25.0 % above"]
 
 
 def test_the_better_of_two_peers_and_a_guide() -> None:
