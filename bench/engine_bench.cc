@@ -12,6 +12,7 @@
 #include "hlo/builder.h"
 #include "runtime/device.h"
 #include "runtime/program.h"
+#include "runtime/region.h"
 
 namespace {
 
