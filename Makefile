@@ -62,15 +62,11 @@ fuzz: build  ## random programs on the CPU and the device: make fuzz N=1000 (ARG
 demo: | .venv  ## show it at work
 	@python -m torch_tpu.demo $(ARGS)
 
-bench: | .venv  ## the C++ benchmarks, then the device beside its peers (ARGS="--help" tells more)
-	@cmake --preset bench >/dev/null && ninja -C build/bench tpu_bench tpu_floor | tail -n 1
-	@test -e build/peers/done || { python -m venv build/peers && build/peers/bin/pip install -q -r requirements/peers.txt \
-	  && touch build/peers/done; }
-	@TORCH_TPU_PLUGIN=$$(python -c 'from torch_tpu._plugin import find; print(find())') \
-	  build/bench/tpu_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only=true \
-	  --benchmark_enable_random_interleaving=true 2>/dev/null | grep -E '^Benchmark|median|cv'
-	@export TORCH_TPU_PLUGIN=$$(python -c 'from torch_tpu._plugin import find; print(find())'); \
-	  python -m bench --jax build/peers/bin/python --floor build/bench/tpu_floor --page docs/benchmarks.md $(ARGS)
+# The whole of it writes the page; a part (ARGS="--rows chain,gpt") only prints.
+bench: | .venv  ## the device beside its peers, as docs/benchmarks.md (ARGS="--help" tells more)
+	@cmake --preset bench >/dev/null && ninja --quiet -C build/bench tpu_bench tpu_floor torchtpu_plugin
+	@bench/setup.sh
+	@python -m bench $(if $(findstring --rows,$(ARGS)),,--page docs/benchmarks.md) $(ARGS)
 
 lint: | .venv  ## formatting, static checks, include directions
 	@clang-format --dry-run -Werror $(SOURCES)

@@ -1,160 +1,168 @@
-"""Times small cases on the device beside its peers, in turn, and prints ratios.
-
-Every contestant is a live process on one core. A round asks each for one measurement of a case, A B C A B C, so that
-what disturbs the machine disturbs all. A ratio is taken within a round; shown are the median of the rounds and their
-range.
-"""
+"""Measures the device beside its peers, in turn, and prints ratios with their targets. README.md tells how."""
 
 import argparse
-import json
-import math
 import os
-import platform
-import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
 
 from tqdm import tqdm
 
-HERE = Path(__file__).parent
-CASES = {
-    "chain": ("one of 100 dependent adds of 16x16", 1e6, "us"),
-    "add_read": ("an add of 16x16 and its result read", 1e6, "us"),
-    "record": ("an add of 16x16 that nobody reads", 1e6, "us"),
-    "mlp": ("a training step of an MLP (784-512-512-10, batch 64, SGD), loss read", 1e3, "ms"),
-    "mlp_async": ("the same, loss read after 20 steps", 1e3, "ms"),
-    "gpt": ("a training step of a GPT (4 layers, width 128, context 128, batch 16, AdamW), loss read", 1e3, "ms"),
-    "gpt_async": ("the same, loss read after 8 steps", 1e3, "ms"),
-    "decode": ("a token of a small GPT, caches written in place at a new position", 1e3, "ms"),
-}
+from bench.contestants import Contestant, contestants, environment, scratch
+from bench.page import Line, Results, line, machine, page, summary, table
+from bench.process import Failed, Process
+from bench.rows import CASES, ROWS, Case
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
-@dataclass
-class Contestant:
-    name: str
-    process: subprocess.Popen[str]
-    versions: dict[str, str] = field(default_factory=dict)
+class Bench:
+    def __init__(self, named: dict[str, Contestant], args: argparse.Namespace, bar: "tqdm[None]") -> None:
+        self.named, self.args, self.bar = named, args, bar
+        self.versions: dict[str, str] = {}
+        self.known: set[str] = set()  # contestants that told theirs
 
-    def ask(self, case: str) -> float | None:
-        reader, writer = self.pipes()
-        writer.write(case + "\n")
-        writer.flush()
-        line = reader.readline()
-        if not line:
-            raise SystemExit(f"bench: {self.name} ended in {case}, exit status {self.process.wait()}")
-        return json.loads(line)["seconds"]
+    def start(self, contestant: Contestant, folder: Path, case: Case) -> Process:
+        env = environment(contestant, folder, case.keeps_cache)
+        return Process(contestant, env, self.args.core, self.args.limit)
 
-    def pipes(self) -> tuple[IO[str], IO[str]]:
-        assert self.process.stdout is not None and self.process.stdin is not None
-        return self.process.stdout, self.process.stdin
+    def run(self, name: str, keys: list[str]) -> Results:
+        """All rounds of a case: A B C A B C, so that what disturbs the machine disturbs all."""
+        results, alive = Results(), {}
+        with ExitStack() as stack:
+            for number in range(self.args.rounds):
+                for key in keys:
+                    self.bar.set_postfix_str(f"{name} {number + 1}/{self.args.rounds} {self.named[key].name}")
+                    if key not in results.errors:
+                        self.measure(name, key, results, alive, stack)
+                    self.bar.update()
+        return results
+
+    def measure(self, name: str, key: str, results: Results, alive: dict[str, Process], stack: ExitStack) -> None:
+        """One figure of each name. A process that lives on is kept in `alive`, and ends with `stack`."""
+        contestant, case = self.named[key], CASES[name]
+        try:
+            if case.parts:
+                found = self.in_new_processes(contestant, case)
+            else:
+                if key not in alive:
+                    alive[key] = self.start(contestant, stack.enter_context(scratch()), case)
+                    stack.callback(alive[key].end)
+                found = self.ask(contestant, alive[key], name)
+        except Failed as error:
+            results.errors[key] = str(error)
+            results.figures.pop(key, None)
+            self.bar.write(f"bench: {name}: {contestant.name} failed: {error}", file=sys.stderr)
+            return
+        for figure, value in found.items():
+            results.figures.setdefault(key, {}).setdefault(figure, []).append(value)
+
+    def in_new_processes(self, contestant: Contestant, case: Case) -> dict[str, float]:
+        found: dict[str, float] = {}
+        with ExitStack() as stack:
+            folder = stack.enter_context(scratch())
+            for part in case.parts:
+                process = self.start(contestant, folder if case.keeps_cache else stack.enter_context(scratch()), case)
+                try:
+                    found |= self.ask(contestant, process, part)
+                finally:
+                    process.end()
+        return found
+
+    def ask(self, contestant: Contestant, process: Process, request: str) -> dict[str, float]:
+        figures = process.ask(request)["figures"]
+        if contestant.key not in self.known:
+            self.known.add(contestant.key)
+            self.versions |= process.ask("versions")["versions"]
+        return figures
 
 
-def environment(peer: bool) -> dict[str, str]:
-    env = {**os.environ, "TORCH_TPU_CACHE_DIR": ""}
-    if peer:
-        env |= {"JAX_PLATFORMS": "cpu"}
-        env.pop("PYTHONPATH", None)
-    return env
+def one_of_the_cases(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in CASES]:
+        raise argparse.ArgumentTypeError(f"no rows {', '.join(unknown)}; there are {', '.join(CASES)}")
+    return [name for name in CASES if name in names]
 
 
-def start(name: str, core: int | None, *command: str, peer: bool = False) -> Contestant:
-    pin = ["taskset", "-c", str(core)] if core is not None else []
-    process = subprocess.Popen(
-        [*pin, *command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(peer),
+def at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a whole number of 1 or more is wanted, not {text!r}")
+    return int(text)
+
+
+def a_core(text: str) -> int | None:
+    if text == "any":
+        return None
+    usable = sorted(os.sched_getaffinity(0))
+    if not text.isdecimal() or int(text) not in usable:
+        raise argparse.ArgumentTypeError(f"no core {text}; there are {', '.join(map(str, usable))}, and any")
+    return int(text)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make bench ARGS=...",
+        description=(__doc__ or "").splitlines()[0],
+        epilog="rows: " + "; ".join(f"{name} ({case.what})" for name, case in CASES.items()),
     )
-    contestant = Contestant(name, process)
-    line = contestant.pipes()[0].readline()
-    if not line:
-        raise SystemExit(f"bench: {name} did not start, exit status {process.wait()}")
-    contestant.versions = json.loads(line)["versions"]
-    return contestant
+    parser.add_argument("--rows", type=one_of_the_cases, default=list(CASES), help="which, by name; all unless given")
+    parser.add_argument("--rounds", type=at_least_one, default=5, help="measurements of each (default %(default)s)")
+    parser.add_argument("--core", type=a_core, default=max(os.sched_getaffinity(0)), help="the core all run on, or any")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for one answer (default %(default)s)")
+    parser.add_argument("--peers", type=Path, default=ROOT / "build/peers", help="what bench/setup.sh made")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/bench", help="the build of the preset bench")
+    parser.add_argument("--page", type=Path, help="write the table to this file, as docs/benchmarks.md")
+    return parser.parse_args()
 
 
-def rows(seconds: dict[str, list[float]], case: str, ours: list[str], peers: list[str]) -> list[list[str]]:
-    what, scale, unit = CASES[case]
-    found = []
-    for name in ours:
-        row = [what if name == ours[0] else "", name, f"{statistics.median(seconds[name]) * scale:.2f} {unit}"]
-        for peer in peers:
-            ratios = sorted(a / b for a, b in zip(seconds[name], seconds[peer], strict=True) if not math.isnan(b))
-            middle = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})" if ratios else ""
-            row.append(middle)
-        found.append(row)
-    return found
+def skip_the_missing(named: dict[str, Contestant]) -> dict[str, str]:
+    """By contestant: why it takes no part. Each reason is said once."""
+    missing = {key: one.missing for key, one in named.items() if one.missing}
+    for reason in dict.fromkeys(missing.values()):
+        names = ", ".join(named[key].name for key in missing if missing[key] == reason)
+        print(f"bench: without {names}: {reason}", file=sys.stderr)
+    return missing
 
 
-def table(header: list[str], body: list[list[str]]) -> str:
-    widths = [max(len(row[i]) for row in [header, *body]) for i in range(len(header))]
-    lines = [
-        "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |" for row in [header, *body]
-    ]
-    lines.insert(1, "|" + "|".join("-" * (w + 2) for w in widths) + "|")
-    return "\n".join(lines)
-
-
-def machine() -> str:
-    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
-    return (
-        f"{cpu}, one core, {platform.system()} {platform.release().split('-')[0]}, Python {platform.python_version()}"
-    )
+def export(jax: Contestant, folder: str) -> None:
+    """The floor's programs. Where that fails, the floor says so when it finds none."""
+    with scratch() as caches:
+        command = [*jax.command[:-1], "export", folder]
+        done = subprocess.run(
+            command, env=environment(jax, caches, keeps_cache=False), stderr=subprocess.PIPE, text=True
+        )
+    if done.returncode:
+        print(f"bench: JAX exports no programs for the floor: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--cases", default=",".join(CASES), help="which, of: %(default)s")
-    parser.add_argument("--rounds", type=int, default=9, help="measurements of each (default %(default)s)")
-    parser.add_argument("--jax", metavar="PYTHON", help="a Python that has jax, as a peer; else without it")
-    parser.add_argument("--floor", metavar="TPU_FLOOR", help="the program of floor.cc, as a peer; else without it")
-    parser.add_argument("--core", type=int, default=1, help="the core all run on; -1 for any (default %(default)s)")
-    parser.add_argument("--page", type=Path, help="write the table to this file, as docs/benchmarks.md")
-    args = parser.parse_args()
-    cases = args.cases.split(",")
-    if unknown := [case for case in cases if case not in CASES]:
-        parser.error(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
-    core = args.core if 0 <= args.core < (os.cpu_count() or 1) else None
-    worker = str(HERE / "worker.py")
-    contestants = [
-        start(f"tpu, {mode}", core, sys.executable, worker, "torch", "tpu", mode) for mode in ("strict", "defer")
-    ]
-    contestants.append(start("cpu", core, sys.executable, worker, "torch", "cpu"))
-    if args.jax:
-        contestants.append(start("jax.jit", core, args.jax, worker, "jax", peer=True))
-    programs = tempfile.TemporaryDirectory()
-    if args.floor:
-        if not args.jax:
-            parser.error("--floor needs --jax, which writes its programs")
-        subprocess.run([args.jax, worker, "jax-export", programs.name], check=True, env=environment(peer=True))
-        contestants.append(start("floor", core, args.floor, programs.name))
-    ours = [c.name for c in contestants[:2]]
-    peers = [c.name for c in contestants[2:]]
-    body = []
-    with tqdm(total=len(cases) * args.rounds * len(contestants), unit="run") as bar:
-        for case in cases:
-            seconds: dict[str, list[float]] = {c.name: [] for c in contestants}
-            for _ in range(args.rounds):
-                for c in contestants:
-                    seconds[c.name].append(c.ask(case) or float("nan"))
-                    bar.update()
-            body += rows(seconds, case, ours, peers)
-    versions = {k: v for c in contestants for k, v in c.versions.items()}
-    about = f"{machine()}; " + ", ".join(f"{name} {version}" for name, version in versions.items())
-    text = table(["what", "mode", "takes", *[f"/ {peer}" for peer in peers]], body)
-    print(f"\n{text}\n\n{about}")
+    args = arguments()
+    exported = tempfile.TemporaryDirectory(prefix="bench-")
+    named = contestants(args.peers.absolute(), args.build.absolute(), Path(exported.name))
+    rows = {name: [row for row in ROWS if row.case == name] for name in args.rows}
+    keys = {name: dict.fromkeys(key for row in of for key in (row.ours, *row.peers)) for name, of in rows.items()}
+    missing = skip_the_missing({key: named[key] for case in keys.values() for key in case})
+    present = {name: [key for key in case if key not in missing] for name, case in keys.items()}
+    if any("floor" in case for case in present.values()):
+        export(named["jax"], exported.name)
+    lines: list[Line] = []
+    failed: list[str] = []
+    with tqdm(total=args.rounds * sum(map(len, present.values())), unit="run") as bar:
+        bench = Bench(named, args, bar)
+        for name, case in present.items():
+            results = bench.run(name, case)
+            failed += [f"{name} of {named[key].name}" for key in results.errors if named[key].ours]
+            results.errors |= dict.fromkeys(missing, "not there")
+            lines += [line(row, results, named) for row in rows[name]]
+    about = f"{machine(args.core)}; " + ", ".join(f"{what} {version}" for what, version in bench.versions.items())
+    print(f"\n{table(lines)}\n\n{summary(lines)}.\n{about}")
     if args.page:
-        intro = (
-            "`make bench` measures the device beside its peers, all on one core, in turn. A ratio below 1 means that "
-            f"the device takes less. Medians of {args.rounds} rounds, with their range."
-        )
-        args.page.write_text(f"# Benchmarks\n\n{intro}\n\n{text}\n\n{about}\n")
-    return 0
+        args.page.write_text(page(lines, args.rounds, about))
+    if failed:
+        print(f"bench: ours failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

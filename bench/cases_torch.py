@@ -1,162 +1,257 @@
-"""The cases on a PyTorch device."""
+"""The cases on a PyTorch device: ours, TorchTPU's and the CPU, all by the same code."""
 
-import itertools
+import importlib.metadata
+import importlib.util
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
 import torch
 import torch.nn.functional as F
+from measure import STEPS, Figures, Measurement, arrival, decoding, decoding_cold, growing, steady, timed
 from torch import Tensor, nn
 
-Case = tuple[Callable[[], object], int]
-HEADS, WIDTH, LAYERS, CACHE, VOCABULARY = 4, 128, 4, 256, 96
+VOCABULARY, CONTEXT, BATCH, POSITIONS = 96, 128, 16, 256
 
 
-def setup(device: str, mode: str = "") -> tuple[Callable[[str], Case], dict[str, str]]:
-    versions = {"torch": torch.__version__}
-    if device == "tpu":
-        import torch_tpu
+def setup(kind: str) -> Callable[[str], Measurement]:
+    if kind == "torchtpu":  # its own start looks for the chips first
+        from torch_tpu import _loader
 
-        torch_tpu.eager_mode(mode)
-        versions["plugin"] = torch.tpu.get_device_name()
+        _loader._init_device("tpu")
+        torch.backends.cuda.enable_flash_sdp(False)  # a kernel for TPUs only
+    device = "tpu" if kind in ("tpu", "torchtpu") else "cpu"
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    table = {"chain": chain, "add_read": add_read, "record": record, "mlp": mlp, "mlp_async": mlp_async}
-    table |= {"decode": decode, "gpt": gpt, "gpt_async": gpt_async}
-    return (lambda name: table[name](device)), versions
+    return lambda case: CASES[case](kind, device)
+
+
+def versions(kind: str) -> dict[str, str]:
+    found = {"torch": torch.__version__}
+    if kind == "torchtpu":
+        return {"TorchTPU": importlib.metadata.version("torch-tpu"), "torch of TorchTPU": torch.__version__}
+    if kind == "tpu":
+        from torch_tpu import _C
+
+        device = _C.device_info()
+        packages = importlib.metadata.packages_distributions()
+        names = [name for part in Path(device["plugin"]).parts for name in packages.get(part, [])]
+        plugin = f"{names[0]} {importlib.metadata.version(names[0])}" if names else Path(device["plugin"]).name
+        facts = [f"PJRT {'.'.join(map(str, device['api_version']))}"]
+        if (dialect := device["attributes"].get("stablehlo_current_version")) is not None:
+            facts.append(f"StableHLO {dialect}")
+        found |= {"plugin": f"{plugin} ({', '.join(facts)})"}
+    return found
+
+
+def demo_model() -> ModuleType:
+    """The GPT of the demo, by its file: in TorchTPU's environment `torch_tpu` is another package."""
+    path = Path(__file__).parent.parent / "torch_tpu/demo/model.py"
+    spec = importlib.util.spec_from_file_location("demo_model", path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["demo_model"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def wait(device: str) -> None:
+    if device != "cpu":
+        torch.accelerator.synchronize()
+
+
+def compiled(kind: str, fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return torch.compile(fn) if kind == "inductor" else fn
+
+
+def with_peak(kind: str, measure: Measurement) -> Measurement:
+    """Adds the device's peak bytes, where the device is ours."""
+    if kind != "tpu":
+        return measure
+
+    def measured() -> Figures:
+        torch.tpu.reset_peak_memory_stats()
+        return measure() | {"bytes": torch.tpu.max_memory_allocated()}
+
+    return measured
 
 
 def two(device: str) -> tuple[Tensor, Tensor]:
-    return torch.ones(16, 16, device=device), torch.full((16, 16), 1e-3, device=device)
+    return torch.ones(16, 16).to(device), torch.full((16, 16), 1e-3).to(device)
 
 
-def chain(device: str) -> Case:
+def chain(kind: str, device: str) -> Measurement:
     x, y = two(device)
 
+    @torch.no_grad()
     def run() -> None:
-        with torch.no_grad():
-            z = x
-            for _ in range(100):
-                z = z + y
-            z.cpu()
+        z = x
+        for _ in range(100):
+            z = z + y
+        z.cpu()
 
-    return run, 100
+    return steady(run, 100)
 
 
-def add_read(device: str) -> Case:
+def add_read(kind: str, device: str) -> Measurement:
     x, y = two(device)
 
+    @torch.no_grad()
     def run() -> None:
-        with torch.no_grad():
-            for _ in range(100):
-                (x + y).cpu()
+        for _ in range(100):
+            (x + y).cpu()
 
-    return run, 100
+    return steady(run, 100)
 
 
-def record(device: str) -> Case:
+def record(kind: str, device: str) -> Measurement:
     x, y = two(device)
 
+    @torch.no_grad()
     def run() -> None:
-        with torch.no_grad():
-            for _ in range(1000):
-                x + y
+        for _ in range(1000):
+            x + y
 
-    return run, 1000
+    return steady(run, 1000)
 
 
-def mlp_step(device: str) -> Callable[[], Tensor]:
-    layers = nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
-    model = nn.Sequential(*layers).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    x, target = torch.randn(64, 784).to(device), torch.randint(0, 10, (64,)).to(device)
+def training(
+    kind: str, model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, target: Tensor, clip: float | None = None
+) -> Callable[[], Tensor]:
+    loss_of = compiled(kind, lambda x, target: F.cross_entropy(model(x).flatten(0, -2), target.flatten()))
 
     def step() -> Tensor:
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), target)
+        loss = loss_of(x, target)
         loss.backward()
+        if clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
-        return loss
+        return loss.detach()
 
     return step
 
 
-def read_each(step: Callable[[], Tensor], steps: int) -> Case:
-    def run() -> None:
-        for _ in range(steps):
-            step().item()
+def mlp_step(kind: str, device: str) -> Callable[[], Tensor]:
+    layers = nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+    model = nn.Sequential(*layers).to(device)
+    x, target = torch.randn(64, 784).to(device), torch.randint(0, 10, (64,)).to(device)
+    return training(kind, model, torch.optim.SGD(model.parameters(), lr=0.01), x, target)
 
-    return run, steps
+
+def gpt_step(kind: str, device: str, layers: int = 4) -> Callable[[], Tensor]:
+    demo = demo_model()
+    model = demo.GPT(demo.Config(VOCABULARY, layers=layers, context=CONTEXT)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
+    tokens = torch.randint(0, VOCABULARY, (BATCH, CONTEXT + 1))
+    x, target = tokens[:, :-1].contiguous().to(device), tokens[:, 1:].contiguous().to(device)
+    return training(kind, model, optimizer, x, target, clip=1.0)
 
 
-def read_last(step: Callable[[], Tensor], steps: int) -> Case:
+def several(step: Callable[[], Tensor], steps: int, device: str) -> Callable[[], None]:
     def run() -> None:
         for _ in range(steps):
             loss = step()
         loss.item()
+        wait(device)  # the loss is there before the step ends, where work is deferred or compiled in the background
 
-    return run, steps
-
-
-def mlp(device: str) -> Case:
-    return read_each(mlp_step(device), 20)
+    return run
 
 
-def mlp_async(device: str) -> Case:
-    return read_last(mlp_step(device), 20)
+def mlp(kind: str, device: str) -> Measurement:
+    return steady(several(mlp_step(kind, device), STEPS["mlp"], device), STEPS["mlp"])
 
 
-def gpt_step(device: str) -> Callable[[], Tensor]:
-    from torch_tpu.demo.model import GPT, Config
-    from torch_tpu.demo.train import step
-
-    model = GPT(Config(VOCABULARY)).to(device)
-    optimizer = torch.optim.AdamW(model.groups(weight_decay=0.1), lr=3e-4, betas=(0.9, 0.95))
-    tokens = torch.randint(0, VOCABULARY, (16, 129)).to(device)
-    inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
-    return lambda: step(model, optimizer, inputs, targets)
+def gpt(kind: str, device: str) -> Measurement:
+    return with_peak(kind, steady(several(gpt_step(kind, device), STEPS["gpt"], device), STEPS["gpt"], warm=2))
 
 
-def gpt(device: str) -> Case:
-    return read_each(gpt_step(device), 4)
+def first(name: str) -> Callable[[str, str], Measurement]:
+    def case(kind: str, device: str) -> Measurement:
+        run = several(gpt_step(kind, device), 1, device)
+        wait(device)
+        return lambda: {name: timed(run)}
+
+    return case
 
 
-def gpt_async(device: str) -> Case:
-    return read_last(gpt_step(device), 8)
+def depth(name: str, layers: int) -> Callable[[str, str], Measurement]:
+    """Seconds of compiling in five steps, by the device's own count."""
+
+    def case(kind: str, device: str) -> Measurement:
+        run = several(gpt_step(kind, device, layers), 5, device)
+
+        def measured() -> Figures:
+            before = torch.tpu.compile_stats()["compile_ns"]
+            run()
+            return {name: (torch.tpu.compile_stats()["compile_ns"] - before) * 1e-9}
+
+        return measured
+
+    return case
 
 
-class Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.before, self.after = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+def token_at(kind: str, device: str) -> Callable[[int], int]:
+    """A greedy token after the one before it, its position a Python number, caches written in place."""
+    demo = demo_model()
+    model = demo.GPT(demo.Config(VOCABULARY, context=POSITIONS)).to(device).eval()
+    caches = model.caches(1)
+    token = torch.zeros(1, 1, dtype=torch.long).to(device)
 
-    def forward(self, x: Tensor, position: int, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-        q, k, v = self.qkv(self.before(x)).view(3, HEADS, -1).unbind(0)
-        keys[:, position] = k
-        values[:, position] = v
-        seen = F.scaled_dot_product_attention(q[None, :, None], keys[None], values[None], mask)
-        x = x + self.out(seen.reshape(1, WIDTH))
-        return x + self.down(F.gelu(self.up(self.after(x))))
+    @torch.no_grad()
+    def step(position: int) -> int:
+        nonlocal token
+        token = model(token, caches, position).argmax(-1)
+        return int(token)
+
+    return step
 
 
-def decode(device: str) -> Case:
-    """A token at a position: each run goes on where the last ended, so that its positions are new."""
-    blocks = nn.ModuleList(Block() for _ in range(LAYERS)).to(device)
-    embedding, head = nn.Embedding(VOCABULARY, WIDTH).to(device), nn.Linear(WIDTH, VOCABULARY).to(device)
-    caches = [[torch.zeros(HEADS, CACHE, WIDTH // HEADS, device=device) for _ in range(2)] for _ in blocks]
-    slots = torch.arange(CACHE, device=device)
-    positions = itertools.cycle(range(CACHE))
+def grow(each: bool) -> Callable[[str, str], Measurement]:
+    def case(kind: str, device: str) -> Measurement:
+        one = torch.ones(1).to(device)
+        return growing(one, lambda x: torch.cat([x, one]), Tensor.cpu, each)
 
+    return case
+
+
+def block(kind: str, device: str) -> Measurement:
+    """All memory traffic and little arithmetic: what fusing is for."""
+    width = 1024
+    x = torch.randn(4096, width).to(device)
+    norm, scale = nn.LayerNorm(width).to(device), torch.full((width,), 0.5).to(device)
+
+    @torch.no_grad()
     def run() -> None:
-        token = torch.zeros(1, dtype=torch.long, device=device)
-        with torch.no_grad():
-            for _ in range(8):
-                position = next(positions)
-                x = embedding(token)
-                for block, (keys, values) in zip(blocks, caches, strict=True):
-                    x = block(x, position, keys, values, (slots <= position)[None])
-                token = head(x).argmax(-1)
-                token.item()
+        y = (x + F.dropout(F.gelu(norm(x)), 0.1)) * scale
+        wait(device)
+        del y
 
-    return run, 8
+    return with_peak(kind, steady(run, 1))
+
+
+def first_tensor(kind: str, device: str) -> Measurement:
+    def make() -> None:
+        torch.ones(1).to(device)
+        wait(device)
+
+    return arrival(make)
+
+
+CASES: dict[str, Callable[[str, str], Measurement]] = {
+    "chain": chain,
+    "add_read": add_read,
+    "record": record,
+    "mlp": mlp,
+    "gpt": gpt,
+    "decode": lambda kind, device: decoding(token_at(kind, device)),
+    "decode_cold": lambda kind, device: decoding_cold(token_at(kind, device)),
+    "grow_each": grow(each=True),
+    "grow_end": grow(each=False),
+    "block": block,
+    "first_cold": first("cold"),
+    "first_warm": first("warm"),
+    "import": first_tensor,
+    "depth_2": depth("shallow", 2),
+    "depth_24": depth("deep", 24),
+}

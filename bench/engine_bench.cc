@@ -2,7 +2,9 @@
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
 
+#include <array>
 #include <cstdlib>
+#include <mutex>
 
 #include "aten/cell.h"
 #include "aten/errors.h"
@@ -10,6 +12,7 @@
 #include "hlo/builder.h"
 #include "runtime/device.h"
 #include "runtime/program.h"
+#include "runtime/region.h"
 
 namespace {
 
@@ -95,6 +98,24 @@ void record_add(benchmark::State& state) {
   set_mode(Mode::kStrict);
 }
 BENCHMARK(record_add);
+
+// What a cut asks the memory tier: the program of what was recorded, here one operator.
+void program_lookup(benchmark::State& state) {
+  set_mode(Mode::kStrict);
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = ones(), y = ones();
+  set_mode(Mode::kDefer);
+  const at::Tensor z = x + y;
+  const std::array<uint32_t, 1> live{0};
+  {
+    Region& region = Region::current();
+    const std::lock_guard lock(region.mutex);
+    check(region.compile_locked(live, {}));
+    for (auto _ : state) benchmark::DoNotOptimize(check(region.compile_locked(live, {})));
+  }
+  set_mode(Mode::kStrict);
+}
+BENCHMARK(program_lookup);
 
 void cpu_add(benchmark::State& state) {
   const at::NoGradGuard no_grad;

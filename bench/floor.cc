@@ -1,9 +1,10 @@
 // The floor: a whole training step as one StableHLO program, launched again and again through PJRT, its state given
-// back to it. No PyTorch and no Python: nothing that runs a step on this plugin can take less.
+// back to it. No PyTorch and no Python: less than this takes a better program, not a faster host.
 //
-// tpu_floor FOLDER answers like worker.py. FOLDER/NAME.mlir is a program (worker.py jax-export wrote it), NAME.inputs
-// its parameters, a line each: dtype, dims ("64,784", "-" for none), file of the elements; the first NAME.state of them
-// are the state, which the first as many results replace. The last result is the loss.
+// tpu_floor FOLDER answers like worker.py. FOLDER/NAME.mlir is a program (worker.py export wrote it), NAME.inputs its
+// parameters, a line each: dtype, dims ("64,784", "-" for none), file of the elements. NAME.about has two numbers: how
+// many parameters are the state, which the first as many results replace, and after how many steps the loss, which is
+// the last result, is read.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -46,6 +47,7 @@ struct Step {
   std::vector<Buffer> inputs;
   std::vector<Buffer> outputs;
   size_t state = 0;
+  int steps = 0;
 
   void run() {
     std::vector<PJRT_Buffer*> arguments;
@@ -65,7 +67,8 @@ Step load(const tpu::pjrt::Client& client, const std::string& options, const std
   Step step;
   step.program = check(client.compile(contents(folder + "/" + name + ".mlir"), options));
   step.outputs.resize(static_cast<size_t>(step.program->num_outputs()));
-  step.state = std::stoul(contents(folder + "/" + name + ".state"));
+  std::istringstream about(contents(folder + "/" + name + ".about"));
+  about >> step.state >> step.steps;
   std::istringstream lines(contents(folder + "/" + name + ".inputs"));
   for (std::string dtype, dims, file; lines >> dtype >> dims >> file;) {
     std::vector<int64_t> sizes;
@@ -78,19 +81,16 @@ Step load(const tpu::pjrt::Client& client, const std::string& options, const std
   return step;
 }
 
-// Seconds of a step: the least disturbed of three times 20. `each`: the loss of every step is read.
-double measure(Step& step, bool each) {
-  constexpr int kSteps = 20;
+// Seconds of a step: the least disturbed of three.
+double measure(Step& step) {
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 3; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    for (int s = 0; s < kSteps; ++s) {
-      step.run();
-      if (each || s + 1 == kSteps) step.loss();
-    }
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kSteps);
+    for (int s = 0; s < step.steps; ++s) step.run();
+    step.loss();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  return best;
+  return best / step.steps;
 }
 
 }  // namespace
@@ -104,19 +104,16 @@ int main(int argc, char** argv) {
   const auto client = check(tpu::pjrt::Client::create(*check(tpu::pjrt::Plugin::load(path)), create));
   // The compiler's own options: the floor is what the plugin can do, not what we ask of it.
   const std::string options = tpu::pjrt::CompileOptions{}.serialize();
-  std::cout << R"({"versions": {}})" << std::endl;
   std::map<std::string, Step> steps;
   for (std::string name; std::getline(std::cin, name);) {
-    const bool each = !name.ends_with("_async");
-    const std::string program = each ? name : name.substr(0, name.size() - 6);
-    if (!std::ifstream(std::string(argv[1]) + "/" + program + ".mlir")) {
-      std::cout << R"({"seconds": null})" << std::endl;
+    if (name == "versions") {
+      std::cout << R"({"versions": {}})" << std::endl;
       continue;
     }
-    if (!steps.contains(program)) {
-      steps.emplace(program, load(*client, options, argv[1], program));
-      for (int i = 0; i < 3; ++i) steps.at(program).run();
+    if (!steps.contains(name)) {
+      steps.emplace(name, load(*client, options, argv[1], name));
+      for (int i = 0; i < 3; ++i) steps.at(name).run();
     }
-    std::cout << R"({"seconds": )" << measure(steps.at(program), each) << "}" << std::endl;
+    std::cout << R"({"figures": {"seconds": )" << measure(steps.at(name)) << "}}" << std::endl;
   }
 }

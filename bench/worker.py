@@ -1,53 +1,46 @@
-"""One contestant: a process that is asked for a case by line, and answers with one measurement of it.
+"""One contestant: a process that is asked for a case by line, and answers each with one measurement of it as JSON.
 
-A case is made on first use and kept, so that compiles are paid once and rounds alternate between live processes.
-Usage: worker.py torch DEVICE [MODE] | worker.py jax | worker.py jax-export FOLDER
+A case is made when it is first asked for and kept, so that compiles are paid once where rounds alternate between
+processes that live on. "versions" is answered with what the contestant is made of.
+Usage: worker.py tpu | torchtpu | cpu | inductor | jax | engine PROGRAM | export FOLDER (which answers nothing)
 """
 
+import importlib
 import json
+import os
 import sys
-import time
-from collections.abc import Callable
+import traceback
 
-Case = tuple[Callable[[], object], int]  # what is timed, and by how many to divide
-
-
-def measure(case: Case) -> float:
-    """Seconds of one unit: the least disturbed of three."""
-    run, count = case
-    best = float("inf")
-    for _ in range(3):
-        start = time.perf_counter()
-        run()
-        best = min(best, time.perf_counter() - start)
-    return best / count
+from measure import Measurement
 
 
 def main() -> None:
-    if sys.argv[1] == "jax-export":
-        import cases_jax
-
-        return cases_jax.export(sys.argv[2])
-    if sys.argv[1] == "torch":
-        import cases_torch
-
-        make, versions = cases_torch.setup(*sys.argv[2:])
-    else:
-        import cases_jax
-
-        make, versions = cases_jax.setup()
-    print(json.dumps({"versions": versions}), flush=True)
-    known: dict[str, Case | None] = {}
+    kind, *arguments = sys.argv[1:]
+    cases = importlib.import_module(
+        {"jax": "cases_jax", "export": "cases_jax", "engine": "engine"}.get(kind, "cases_torch")
+    )
+    if kind == "export":
+        return cases.export(arguments[0])
+    make = cases.setup(kind, *arguments)
+    known: dict[str, Measurement] = {}
     for line in sys.stdin:
-        name = line.strip()
-        if name not in known:
-            known[name] = make(name)
-            case = known[name]
-            for _ in range(3 if case else 0):
-                case[0]()  # compiles
-        case = known[name]
-        print(json.dumps({"seconds": measure(case) if case else None}), flush=True)
+        case = line.strip()
+        try:
+            if case == "versions":
+                answer = {"versions": cases.versions(kind)}
+            else:
+                if case not in known:
+                    known[case] = make(case)
+                answer = {"figures": known[case]()}
+        except Exception as error:
+            if os.environ.get("BENCH_TRACE"):
+                traceback.print_exc()
+            answer = {"error": " ".join(f"{type(error).__name__}: {error}".split())}
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 if __name__ == "__main__":
+    # What a library prints is no answer.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     main()
