@@ -182,10 +182,15 @@ class Runs {
         ++i;
         continue;
       }
-      size_t end = i + narrowest(i, run, piece);
-      if (end > (ends.empty() ? 0 : ends.back())) ends.push_back(end);
-      while (end + piece <= i + run.length) ends.push_back(end += piece);
-      i = end;
+      const std::vector<size_t> places = cuts(i, run, piece);
+      const size_t last = i + run.length;
+      for (size_t begin = i; begin <= last; begin += piece) {
+        for (const size_t place : places) {
+          const size_t end = begin + place;
+          if (end <= last && end > (ends.empty() ? 0 : ends.back())) ends.push_back(end);
+        }
+      }
+      i = std::max(i + 1, ends.empty() ? 0 : ends.back());
     }
     if (ends.empty() || ends.back() != order_.size()) ends.push_back(order_.size());
     return ends;
@@ -197,7 +202,10 @@ class Runs {
   // What a node costs beside the bytes that it reads and writes. A piece is worth a launch where it moves kLaneBytes
   // or, where it hands on to the next what the compiler could have fused, kPieceBytes; of short periods, kManyShort
   // nodes.
-  static constexpr int64_t kNodeBytes = 4096, kLaneBytes = 16 * kNodeBytes, kPieceBytes = 64 * kNodeBytes;
+  // Where a layer is as narrow inside as at its ends (between attention and what follows), it is cut there too, into
+  // parts of kPartBytes at least: what the first of them read is freed before the second runs.
+  static constexpr int64_t kNodeBytes = 4096, kLaneBytes = 16 * kNodeBytes, kPieceBytes = 64 * kNodeBytes,
+                           kPartBytes = int64_t{4} << 20;
 
   struct Run {
     size_t period = 0, length = 0;
@@ -236,34 +244,39 @@ class Runs {
     return best * run.period;
   }
 
-  // How many nodes after the run's begin pieces are best cut: where the least goes over from one to the next. What is
-  // read only later, as by the backward pass, goes over at any cut.
-  size_t narrowest(size_t begin, const Run& run, size_t piece) const {
-    std::vector<size_t> at(recording_.nodes.size(), order_.size());
-    for (size_t k = begin; k < begin + 2 * piece; ++k) at[order_[k]] = k - begin;
-    std::vector<int64_t> change(2 * piece + 1, 0);
-    for (size_t k = 0; k < 2 * piece; ++k) {
+  // After how many nodes of a piece to cut, ascending: where the least goes over from one side to the other, and a
+  // launch is worth its while. What is read only later, as by the backward pass, goes over at any cut.
+  std::vector<size_t> cuts(size_t begin, const Run& run, size_t piece) const {
+    // Cuts are looked at in the middle, so that readers on both sides are seen.
+    const size_t window = std::min(3 * piece, run.length), first = (window - piece) / 2;
+    std::vector<size_t> at(recording_.nodes.size(), window);
+    for (size_t k = 0; k < window; ++k) at[order_[begin + k]] = k;
+    std::vector<int64_t> crossing(window + 1, 0);
+    for (size_t k = 0; k < window; ++k) {
       const Node& node = recording_.nodes[order_[begin + k]];
       for (size_t r = 0; r < node.call->results.size(); ++r) {
         size_t last = k;
         for (const uint32_t reader : flow_.readers(node.first_result + static_cast<uint32_t>(r))) {
-          if (at[reader] < order_.size()) last = std::max(last, at[reader]);
+          if (at[reader] < window) last = std::max(last, at[reader]);
         }
         if (last == k) continue;
-        change[k + 1] += node.call->results[r]->bytes();
-        change[last + 1] -= node.call->results[r]->bytes();
+        crossing[k + 1] += node.call->results[r]->bytes();
+        crossing[last + 1] -= node.call->results[r]->bytes();
       }
     }
-    size_t best = 0;
-    int64_t least = INT64_MAX, crossing = 0;
-    for (size_t k = 0; k < 2 * piece; ++k) {
-      crossing += change[k];
-      // Cuts are piece nodes apart, so the one in the middle of what was looked at tells of all.
-      if (k < piece || crossing >= least || k - piece + 2 * piece > run.length) continue;
-      least = crossing;
-      best = k - piece;
+    std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
+    const auto narrowest = std::min_element(crossing.begin() + static_cast<ptrdiff_t>(first),
+                                            crossing.begin() + static_cast<ptrdiff_t>(first + piece));
+    const auto best = static_cast<size_t>(narrowest - crossing.begin());
+    std::vector<size_t> found{best % piece};
+    const auto bytes = [&](size_t from, size_t to) { return weight_[begin + to] - weight_[begin + from]; };
+    for (size_t k = best + 1, before = best; !lanes_ && k < first + piece; ++k) {
+      if (crossing[k] > *narrowest || bytes(before, k) < kPartBytes || bytes(k, best + piece) < kPartBytes) continue;
+      found.push_back(k % piece);
+      before = k;
     }
-    return best;
+    std::sort(found.begin(), found.end());
+    return found;
   }
 
   const Recording& recording_;
