@@ -134,7 +134,7 @@ def test_a_piece_that_does_not_compile_leaves_the_device_usable(monkeypatch):
         return x
 
     monkeypatch.setenv("TORCH_TPU_FAIL_COMPILE", "erf")
-    with pytest.raises(RuntimeError, match="aten::erf recorded at .*does not compile"):
+    with pytest.raises(RuntimeError, match=r"aten::erf recorded at .*does not compile"):
         layers(layers(x).erf()).cpu()
     monkeypatch.delenv("TORCH_TPU_FAIL_COMPILE")
     torch.testing.assert_close(layers(x).cpu(), layers(x.cpu()), rtol=1e-4, atol=1e-5)
