@@ -2,6 +2,7 @@
 
 import gc
 import os
+import random
 import subprocess
 import sys
 
@@ -166,3 +167,61 @@ def test_pieces_depend_on_the_program_alone():
     pieces = run(PYTHONHASHSEED="1")
     assert len(pieces) > 3
     assert run(PYTHONHASHSEED="2", TORCH_TPU_OPT_LEVEL="3") == pieces, "with another time to compile"
+
+
+def random_program(seed, device):
+    """A random layer, many times: writes into what it reads, views, results that are held for long or not at all."""
+    choose = random.Random(seed)
+    torch.manual_seed(seed)
+    n = choose.choice([8, 64, 200])
+    recipe = [(choose.randrange(12), choose.randrange(3), choose.randrange(3)) for _ in range(choose.randint(6, 30))]
+    weights = [torch.randn(n, n, dtype=torch.float64).to(device) / n for _ in range(choose.randint(8, 60))]
+    state = [torch.randn(n, n, dtype=torch.float64).to(device) for _ in range(3)]
+    shared, held = torch.zeros(n, n, dtype=torch.float64).to(device), []
+    keep = choose.random() * 0.3
+    for w in weights:
+        for op, a, b in recipe:
+            x, y = state[a], state[b]
+            match op:
+                case 0:
+                    state[a] = torch.tanh(x @ w + y)
+                case 1:
+                    state[a] = x * 0.5 + y.mean(0)
+                case 2:
+                    w.mul_(0.9).add_(torch.sigmoid(x), alpha=1 / n)
+                case 3:
+                    state[a] = torch.cat([x[1:], y[:1]])
+                case 4:
+                    shared.add_(x.t() * 0.01)
+                case 5:
+                    state[b] = torch.where(x > y, x, y.neg())
+                case 6:
+                    x[: n // 2].mul_(0.5)
+                case 7:
+                    state[a] = x.softmax(-1) + y * 0.25
+                case 8:
+                    state[b] = torch.zeros_like(x).add_(y).clamp_(-2, 2)
+                case 9:
+                    x.t()[1:].copy_(y[:, 1:].t() * 0.5)
+                case 10:
+                    state[a] = (x - shared).cos()
+                case 11:
+                    state[a] = x / (1 + y.abs().amax(1, keepdim=True))
+            if choose.random() < keep:
+                held.append(state[a])
+            if held and choose.random() < keep / 2:
+                del held[choose.randrange(len(held))]
+    if choose.random() < 0.5:  # an optimizer's way: each step for all
+        for w in weights:
+            w.mul_(0.99)
+        for w in weights:
+            w.sub_(shared, alpha=0.01)
+        for w in weights:
+            w.div_(1 + w.abs())
+    return [*state, shared, *held, *weights]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_layers_are_those_of_the_cpu(seed):
+    got, want = random_program(seed, "tpu"), random_program(seed, "cpu")
+    torch.testing.assert_close([g.cpu() for g in got], want, rtol=1e-9, atol=1e-9)
