@@ -147,6 +147,9 @@ DType always(DType /*result*/) {
   return dtype;
 }
 using Sizes = Dims (*)(std::span<const double> numbers);
+// How the row works on operands with padding: growing.h. None: it reads them without.
+struct Growth;
+using Grows = bool (*)(Growth& growth);
 
 struct Row {
   std::string name;
@@ -166,6 +169,8 @@ struct Row {
   Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
   Refusal refusal = nullptr;
   ResultTypes result_types = nullptr;  // instead of PyTorch's meta function, where that lacks or is wrong
+  Grows grows = nullptr;
+  bool joins = false;  // its list, along the dim after it: where tensors grow
 
   // The lowering returns them after the results of the schema.
   Row& writes(std::vector<int> arguments, int if_argument = -1) {
@@ -200,6 +205,14 @@ struct Row {
   }
   Row& results(ResultTypes types) {
     result_types = types;
+    return *this;
+  }
+  Row& grows_by(Grows f) {
+    grows = f;
+    return *this;
+  }
+  Row& joins_parts() {
+    joins = true;
     return *this;
   }
   // In Debug mode: values of tensor `index` must lie in [-size, size) of dimension `dim` of tensor `of`... see
