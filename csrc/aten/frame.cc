@@ -207,6 +207,15 @@ void read_tensor(at::TensorImpl& impl, Frame& frame) {
       frame.words.push_back(word(static_cast<const void*>(arg.physical)) | (dynamism() == Dynamism::kAll));
       frame.words.push_back(word(static_cast<const void*>(arg.whole)));
     }
+    if (frame.crops) {
+      frame.words.push_back(word(static_cast<const void*>(cell.type)));
+      frame.words.push_back(word(static_cast<const void*>(arg.cropped)));
+    }
+    // The view has strides of the padded value. Those of dimensions of size 1, which results may take over, do not
+    // follow from the others.
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (sizes[d] == 1) frame.words.push_back(static_cast<uint64_t>(impl.strides()[d]));
+    }
     frame.tensors.push_back(arg);
     return;
   }
@@ -266,6 +275,7 @@ hlo::Precision Frame::precision() const {
 namespace {
 
 void read_once(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, Frame& frame) {
+  frame.crops = overload.row->rounds();
   frame.words.push_back(static_cast<uint64_t>(at::get_default_dtype_as_scalartype()));
   frame.words.push_back(setting(overload));
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -9,6 +9,7 @@
 
 #include "aten/dtype.h"
 #include "aten/recorder.h"
+#include "hlo/view_emit.h"
 #include "ops/growing.h"
 
 namespace tpu::aten {
@@ -126,7 +127,7 @@ void set_results(hlo::Call& call, const std::vector<Dims>& results) {
 
 bool grow_row(const GrowingCall& what, hlo::Call& call, std::vector<Source>& sources, StepBuilder& steps, Plan& plan) {
   if (what.row.grows == nullptr || (what.frame.debug() && what.row.check != nullptr)) return false;
-  ops::Growth growth{call, {}, {}, {}};
+  ops::Growth growth{.call = call};
   for (const Type* type : call.operands) growth.operands.push_back(type->dims);
   for (const Type* type : call.results) growth.results.push_back(type->dims);
   growth.masks.resize(call.operands.size());
@@ -148,6 +149,15 @@ bool grow_row(const GrowingCall& what, hlo::Call& call, std::vector<Source>& sou
     }
     sources[r.operand] = source;
     call.operands[r.operand] = type;
+  }
+  if (const ops::Growth::Added& added = growth.added; added.room > 0) {
+    const Type* type = hlo::intern({added.dtype, {added.room}});
+    const Source parts[] = {StepBuilder::result(steps.step(hlo::undefined(type), {})), constant(plan, added.size)};
+    const uint32_t made = steps.step(hlo::mask_padding(type, {0}, added.fill), parts);
+    const auto at = static_cast<std::ptrdiff_t>(added.at);
+    sources.insert(sources.begin() + at, StepBuilder::result(made));
+    call.operands.insert(call.operands.begin() + at, type);
+    call.attributes[added.at] = int64_t{1};
   }
   set_results(call, growth.results);
   return true;
@@ -244,6 +254,13 @@ bool read_padded(const at::TensorImpl& impl, const Cell& cell, Frame& frame, Ten
     return view;
   };
   arg.view = read_as({sizes.data(), sizes.size()}, arg.first_start);
+  if (frame.crops) {
+    const at::IntArrayRef own = impl.strides();
+    arg.cropped = hlo::classify(cell.type, dtype, {{sizes.data(), sizes.size()}, {own.data(), own.size()}, impl.storage_offset()}, starts);
+    arg.first_cropped_start = static_cast<uint32_t>(frame.starts.size());
+    frame.starts.append(starts, starts + arg.cropped->num_starts);
+    if (arg.cropped->identity && sizes.equals(cell.type->dims)) arg.cropped = nullptr;
+  }
   if (dynamism() == Dynamism::kOff) return true;
   const Dims whole = whole_sizes(*cell.type, *physical, sizes, strides, offset);
   if (sizes.equals(whole)) return true;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "aten/dtype.h"
+#include "hlo/padding.h"
 #include "hlo/view_emit.h"
 
 namespace tpu::aten {
@@ -35,6 +36,13 @@ void StepBuilder::append_starts(const hlo::ViewClass& view, uint32_t first, std:
 
 Source StepBuilder::read(uint32_t tensor) {
   const TensorArg& t = frame_.tensors[tensor];
+  if (frame_.crops && t.cell->value && t.cell->value->type != t.cell->type) {
+    const Source whole = contents(tensor);
+    std::vector<Source> sources{result(step(hlo::crop_padding(t.cell->value->type, t.cell->type), {&whole, 1}))};
+    if (t.cropped == nullptr) return sources[0];
+    append_starts(*t.cropped, t.first_cropped_start, sources);
+    return result(step(t.cropped->read, sources));
+  }
   if (t.view == nullptr) return contents(tensor);
   std::vector<Source> sources{contents(tensor)};
   append_starts(*t.view, t.first_start, sources);

@@ -118,6 +118,18 @@ const Call* mask_padding(const Type* type, const Dims& dims, Fill fill) {
   return intern(std::move(call));
 }
 
+const Call* crop_padding(const Type* physical, const Type* logical) {
+  Call call;
+  call.name = "view.crop";
+  call.emit = [](Builder& b, const Call& c, std::span<const Value> operands) {
+    const Dims& dims = c.results[0]->dims;
+    return b.optimization_barrier({b.slice(operands[0], Dims(dims.size(), 0), dims)});
+  };
+  call.operands = {physical};
+  call.results = {logical};
+  return intern(std::move(call));
+}
+
 const Call* cat_padded(const std::vector<const Type*>& parts, int64_t dim, const Dims& padded, const Type* result) {
   Call call;
   call.name = "cat.padded";

@@ -17,6 +17,9 @@ enum class Fill : uint8_t { kAny, kZero, kOne, kLowest, kHighest };
 // (value, logical size of each of `dims`...) -> the value with `fill` behind them. Sizes are of kSizeDType.
 const Call* mask_padding(const Type* type, const Dims& dims, Fill fill);
 
+// (value) -> its elements, of type `logical`, kept apart from what is done with them.
+const Call* crop_padding(const Type* physical, const Type* logical);
+
 // (parts..., logical size along `dim` of each part that `padded` names by position...) -> the parts one after the other
 // in front of `result`, which has room for them.
 const Call* cat_padded(const std::vector<const Type*>& parts, int64_t dim, const Dims& padded, const Type* result);

@@ -82,6 +82,9 @@ bool grows_pointwise(Growth& g) {
     if (g.call.results[r]->dims != meant) return false;
     g.results[r] = sizes;
   }
+  // Parts of complex numbers are multiplied and added in one rounding here and in two there.
+  const Trait& trait = static_cast<const Row*>(g.call.data)->trait;
+  g.rounds = is_complex(g.call.compute) && trait.promotes && trait.widens;
   return true;
 }
 
@@ -103,7 +106,7 @@ bool grows_reducing(Growth& g, Reducing how) {
   // Without dims the position is one in all elements, which padding moves unless it comes last.
   if (!known && pads_inside && (how == Reducing::kArgMax || how == Reducing::kArgMin)) return false;
   const bool sums = how == Reducing::kSum || how == Reducing::kProduct;
-  g.rounds = pads && sums && rounds(g.call.compute);
+  g.rounds = sums && (is_complex(g.call.compute) || (pads && is_float(g.call.compute)));
   for (size_t r = 0; r < g.results.size(); ++r) {
     const bool keeps = g.call.results[r]->rank() == rank;
     if (!keeps && g.call.results[r]->rank() != rank - static_cast<int64_t>(dims.size())) return false;
@@ -160,6 +163,41 @@ bool product(Growth& g, size_t x) {
 }
 
 }  // namespace
+
+bool grows_attention(Growth& g) {
+  constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kBias = 3;
+  const size_t rank = g.operands[kQuery].size(), length = rank - 2;
+  const bool has_bias = !std::holds_alternative<std::monostate>(g.call.attributes[kBias]);
+  for (const size_t i : {kQuery, kKey, kValue}) {
+    for (size_t d = 0; d < rank; ++d) {
+      if (d != length && g.padded(i, static_cast<int64_t>(d))) return false;
+    }
+  }
+  const int64_t queries = g.operands[kQuery][length], keys = g.operands[kKey][length];
+  if (g.operands[kValue][length] != keys) return false;
+  g.mask(kKey, static_cast<int64_t>(length), Fill::kZero);
+  g.mask(kValue, static_cast<int64_t>(length), Fill::kZero);
+  const bool pads = g.padded(kKey, static_cast<int64_t>(length));
+  if (has_bias) {
+    Dims& bias = g.operands[kBias];
+    const Dims& meant = g.call.operands[kBias]->dims;
+    const size_t last = bias.size() - 1;
+    if (bias.size() < 2 || (pads && meant[last] == 1)) return false;
+    for (size_t d = 0; d + 1 < last; ++d) {
+      if (bias[d] != meant[d]) return false;
+    }
+    if (meant[last] != 1) bias[last] = keys;
+    if (meant[last - 1] != 1) bias[last - 1] = queries;
+    g.mask(kBias, static_cast<int64_t>(last), Fill::kLowest);
+  } else if (pads) {
+    const Type& key = *g.call.operands[kKey];
+    g.added = {kBias, key.dtype, key.dims[length], keys, Fill::kLowest};
+  }
+  g.results[0][length] = queries;
+  g.results[1].back() = queries;
+  g.rounds = true;
+  return true;
+}
 
 template <size_t at>
 bool grows_along(Growth& g) {

@@ -11,13 +11,20 @@ namespace tpu::ops {
 
 struct Growth {
   const Call& call;                 // with the sizes that are meant
-  std::vector<Dims> operands;       // of the tensors as they are; a policy may ask for more where one is expanded
-  std::vector<Dims> results;        // to be filled in, one per result
+  std::vector<Dims> operands = {};  // of the tensors as they are; a policy may ask for more where one is expanded
+  std::vector<Dims> results = {};   // to be filled in, one per result
   struct Mask {
     hlo::Fill fill = hlo::Fill::kAny;
     Dims dims;
   };
-  std::vector<Mask> masks;          // of operands
+  std::vector<Mask> masks = {};  // of operands
+  // An optional tensor that the call lacks: zeros, and `fill` behind `size` of them. Operand and attribute `at`.
+  struct Added {
+    size_t at = 0;
+    DType dtype{};
+    int64_t size = 0, room = 0;  // none: not wanted
+    hlo::Fill fill = hlo::Fill::kAny;
+  } added = {};
   bool rounds = false;  // to be set where sums of floats are taken in another order than without padding
 
   bool padded(size_t operand, int64_t dim) const {
@@ -50,5 +57,8 @@ bool grows_along(Growth& g);
 // Operands `x` and `x + 1` are multiplied as matrices, with any dims in front; those before them are added.
 template <size_t x>
 bool grows_product(Growth& g);
+
+// Queries, keys, values and perhaps what is added to scores, in front.
+bool grows_attention(Growth& g);
 
 }  // namespace tpu::ops

@@ -122,8 +122,11 @@ struct Trait {
   bool widens = true;                 // narrower floats compute in float32
   bool one_dtype = false;             // tensors of different dtypes are an error that no meta function finds
   bool multiplies = false;            // torch.set_float32_matmul_precision() is for it
+  bool apart = true;                  // where it broadcasts: no element depends on what else is there
 };
 inline constexpr Trait pointwise{"pointwise", true, true, true};  // TensorIterator ops
+inline constexpr Trait together{
+    .name = "pointwise", .promotes = true, .broadcasts = true, .commutes_with_layout = true, .apart = false};
 inline constexpr Trait exact{"exact", true, true, true, false};   // pointwise, but nothing rounds: a number is
                                                                   // rounded to the common dtype, then compared
 inline constexpr Trait broadcasting{"broadcasting", false, true, true};
@@ -211,6 +214,8 @@ struct Row {
     grows = f;
     return *this;
   }
+  // Whether a result may depend on how the compiler arranges its work: a sum of floats does.
+  bool rounds() const { return !joins && !(trait.broadcasts && trait.apart); }
   Row& joins_parts() {
     joins = true;
     return *this;
