@@ -95,8 +95,7 @@ at::Tensor on_host(const at::Tensor& tpu) {
   const runtime::ValuePtr base = cell.value;
   runtime::Device& device = *check(runtime::Device::get());
   const auto item = static_cast<int64_t>(tpu.element_size());
-  const auto extent =
-      static_cast<int64_t>(at::detail::computeStorageNbytes(tpu.sizes(), strides, tpu.element_size()));
+  const auto extent = static_cast<int64_t>(at::detail::computeStorageNbytes(tpu.sizes(), strides, tpu.element_size()));
   if (device.on_cpu() && offset * item + extent <= base->type->bytes()) {
     materialize(*base);
     const auto* bytes = static_cast<const char*>(check(device.host_pointer(*base))) + offset * item;

@@ -12,7 +12,18 @@
 namespace tpu::aten {
 namespace {
 
-enum Tag : uint64_t { kDense = 1, kView, kNumberTensor, kNone, kList, kNumber, kIdentity, kStatic, kGenerator, kPadded };
+enum Tag : uint64_t {
+  kDense = 1,
+  kView,
+  kNumberTensor,
+  kNone,
+  kList,
+  kNumber,
+  kIdentity,
+  kStatic,
+  kGenerator,
+  kPadded
+};
 
 constexpr uint64_t word(Tag tag, uint64_t a = 0, uint64_t b = 0) { return tag | a << 8 | b << 32; }
 uint64_t word(const void* p) { return reinterpret_cast<uintptr_t>(p); }
@@ -223,10 +234,9 @@ void read_tensor(at::TensorImpl& impl, Frame& frame) {
                      sizes.equals(at::IntArrayRef(type->dims));
   if (!dense) {
     int64_t starts[hlo::kMaxDigits];
-    arg.view =
-        hlo::classify(type, dtype,
-                      {{sizes.data(), sizes.size()}, {impl.strides().data(), sizes.size()}, impl.storage_offset()},
-                      starts);
+    arg.view = hlo::classify(
+        type, dtype, {{sizes.data(), sizes.size()}, {impl.strides().data(), sizes.size()}, impl.storage_offset()},
+        starts);
     frame.starts.append(starts, starts + arg.view->num_starts);
   }
   frame.words.push_back(word(dense ? kDense : kView, undefined | same_cell << 1, same_value));
@@ -275,7 +285,7 @@ hlo::Precision Frame::precision() const {
 namespace {
 
 void read_once(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, Frame& frame) {
-  frame.crops = overload.row->rounds();
+  frame.crops = !overload.row->apart;
   frame.words.push_back(static_cast<uint64_t>(at::get_default_dtype_as_scalartype()));
   frame.words.push_back(setting(overload));
   for (size_t i = 0; i < arguments.size(); ++i) {

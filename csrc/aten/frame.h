@@ -17,8 +17,8 @@ struct TensorArg {
   const hlo::ViewClass* view;  // null: the tensor is its value, element for element
   uint32_t first_start;        // in Frame::starts
   // Over a value with padding: the tensor's type with the padding that it shows, and how that reads out of the value.
-  const hlo::Type* physical = nullptr;     // null: without padding, by `view`
-  const hlo::ViewClass* whole = nullptr;   // null: the value is it
+  const hlo::Type* physical = nullptr;    // null: without padding, by `view`
+  const hlo::ViewClass* whole = nullptr;  // null: the value is it
   uint32_t first_whole_start = 0;
   // Where Frame::crops: the tensor over the value without its padding. Null here too: that value is it.
   const hlo::ViewClass* cropped = nullptr;

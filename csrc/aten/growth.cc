@@ -256,7 +256,8 @@ bool read_padded(const at::TensorImpl& impl, const Cell& cell, Frame& frame, Ten
   arg.view = read_as({sizes.data(), sizes.size()}, arg.first_start);
   if (frame.crops) {
     const at::IntArrayRef own = impl.strides();
-    arg.cropped = hlo::classify(cell.type, dtype, {{sizes.data(), sizes.size()}, {own.data(), own.size()}, impl.storage_offset()}, starts);
+    arg.cropped = hlo::classify(
+        cell.type, dtype, {{sizes.data(), sizes.size()}, {own.data(), own.size()}, impl.storage_offset()}, starts);
     arg.first_cropped_start = static_cast<uint32_t>(frame.starts.size());
     frame.starts.append(starts, starts + arg.cropped->num_starts);
     if (arg.cropped->identity && sizes.equals(cell.type->dims)) arg.cropped = nullptr;
@@ -277,15 +278,15 @@ void read_growth(Frame& frame) {
   }
   // What a region still holds is joined in one program, whatever the sizes.
   const bool defers = runtime::Region::current().mode() == runtime::Mode::kDefer;
-  const bool deferred = defers && largest != nullptr && largest->cell->value && largest->cell->value->region() != nullptr;
+  const bool deferred =
+      defers && largest != nullptr && largest->cell->value && largest->cell->value->region() != nullptr;
   frame.grows = dynamism() != Dynamism::kOff && !deferred && Recorder::active() == nullptr;
   frame.words.push_back(frame.grows);
 }
 
 bool grow(const GrowingCall& what, hlo::Call& call, std::vector<Source>& sources, StepBuilder& steps, Plan& plan) {
-  const bool padded = std::any_of(what.readings.begin(), what.readings.end(), [&](const Reading& r) {
-    return what.frame.tensors[r.tensor].physical != nullptr;
-  });
+  const bool padded = std::any_of(what.readings.begin(), what.readings.end(),
+                                  [&](const Reading& r) { return what.frame.tensors[r.tensor].physical != nullptr; });
   if (what.row.joins) return grow_join(what, call, sources, steps, plan);
   return padded && grow_row(what, call, sources, steps, plan);
 }

@@ -248,8 +248,8 @@ class PlanBuilder {
   DType compute_ = DType::kF32;
   Call call_;
   std::vector<Source> sources_;
-  std::vector<Reading> readings_;    // operands that are tensors, not read yet
-  std::vector<const Type*> made_;    // results of the call: results_, or these with padding
+  std::vector<Reading> readings_;  // operands that are tensors, not read yet
+  std::vector<const Type*> made_;  // results of the call: results_, or these with padding
 };
 
 }  // namespace

@@ -118,7 +118,9 @@ void StepBuilder::fill(Output& out, Source value, const hlo::Dims& sizes) {
   if (sizes != out.sizes) {  // dense: the padded sizes in the order of memory
     std::vector<size_t> order(sizes.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    const auto moves = [&](size_t a, size_t b) { return out.sizes[a] > 1 && out.sizes[b] > 1 && out.strides[a] > out.strides[b]; };
+    const auto moves = [&](size_t a, size_t b) {
+      return out.sizes[a] > 1 && out.sizes[b] > 1 && out.strides[a] > out.strides[b];
+    };
     std::stable_sort(order.begin(), order.end(), moves);
     hlo::Type type{to_dtype(out.dtype), {}};
     for (const size_t d : order) type.dims.push_back(sizes[d]);

@@ -27,7 +27,8 @@ class StepBuilder {
   void write(uint32_t tensor, Source value, bool all_equal);
   // The same of a value with the padding of the tensor's physical type.
   void write_whole(uint32_t tensor, Source value);
-  // The memory of a fresh tensor, filled through its strides. `sizes` of the value: those of the tensor, or with padding.
+  // The memory of a fresh tensor, filled through its strides. `sizes` of the value: those of the tensor, or with
+  // padding.
   void fill(Output& out, Source value, const hlo::Dims& sizes);
 
  private:

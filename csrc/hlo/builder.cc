@@ -58,8 +58,7 @@ std::string Builder::finish(std::string_view module_name, const Values& results)
   const std::string types = text::types(results);
   return text::concat({"module @", symbol(module_name), " {\n  func.func public @main(", parameters_, ") -> (", types,
                        ") {\n", blocks_[0].constants, spliced_ ? without_unused_joins(results) : blocks_[0].body,
-                       "    return ", text::names(results),
-                       results.empty() ? "" : " : ", types, "\n  }\n}\n"});
+                       "    return ", text::names(results), results.empty() ? "" : " : ", types, "\n  }\n}\n"});
 }
 
 std::string Builder::without_unused_joins(const Values& results) const {

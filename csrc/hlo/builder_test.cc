@@ -70,8 +70,8 @@ TEST_CASE("a region takes a join as one value, and its own joins stay in it") {
   Builder b;
   const Value x = b.parameter({DType::kF32, {2}}), yes = b.parameter({DType::kBool, {}});
   const Value outer = b.concat({x, x}, 0);
-  const Values made = b.if_(
-      yes, [&] { return Values{b.concat({outer, x}, 0)}; }, [&] { return Values{b.concat({x, outer}, 0)}; });
+  const Values made =
+      b.if_(yes, [&] { return Values{b.concat({outer, x}, 0)}; }, [&] { return Values{b.concat({x, outer}, 0)}; });
   const std::string text = body(b, {b.concat({made[0], x}, 0)});
   CHECK(text.find("stablehlo.concatenate %2, %0, dim = 0") != text.npos);
   CHECK(text.find("stablehlo.concatenate %0, %2, dim = 0") != text.npos);

@@ -7,7 +7,7 @@ namespace {
 
 // Dimensions that stand one after the other without a gap: those up to the next padded one.
 struct Group {
-  int64_t size = 1;                             // logical
+  int64_t size = 1;                               // logical
   int64_t logical_place = 1, physical_place = 1;  // of its innermost dimension
 };
 
@@ -70,7 +70,8 @@ Values emit_cat(Builder& b, const Call& call, std::span<const Value> operands) {
       continue;
     }
     // Where all that follows is as long as it says, it fits into the result; a padded part needs room for its padding.
-    joined = with_size(b, joined, dim, next_size == padded.size() && !is_padded ? room : joined.dim(dim) + part.dim(dim));
+    joined =
+        with_size(b, joined, dim, next_size == padded.size() && !is_padded ? room : joined.dim(dim) + part.dim(dim));
     Values starts(joined.dims().size(), b.scalar_int(0, kSizeDType));
     starts[static_cast<size_t>(dim)] = end;
     joined = b.overwrite(joined, part, starts);

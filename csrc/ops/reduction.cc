@@ -121,9 +121,10 @@ void add_sums(Table& ops) {
             return sum(b, b.select(diagonal, x, b.zeros_like(x)), {0, 1});
           })
       .in_result_dtype();
-  ops.add("count_nonzero", plain, [](Builder& b, Value x, optional<int64_t> dim) {
-    return count_nonzero(b, x, dim ? reduced_dims(x, *dim) : all_dims(x));
-  })
+  ops.add("count_nonzero", plain,
+          [](Builder& b, Value x, optional<int64_t> dim) {
+            return count_nonzero(b, x, dim ? reduced_dims(x, *dim) : all_dims(x));
+          })
       .grows_by(grows_reduction<Reducing::kCount>);
   ops.add("count_nonzero.dim_IntList", plain,
           [](Builder& b, Value x, Dims dim) { return count_nonzero(b, x, reduced_dims(x, dim)); })
@@ -135,7 +136,8 @@ void add_extremum(Table& ops, const char* all, const char* dim, const char* dims
   const auto some = [](const Call& call) { return has_elements(call); };
   constexpr Reducing kValue = how == Reduce::kMax ? Reducing::kMax : Reducing::kMin;
   constexpr Reducing kPosition = how == Reduce::kMax ? Reducing::kArgMax : Reducing::kArgMin;
-  ops.add(all, plain, [](Builder& b, Value x) { return b.reduce(how, x, all_dims(x)); }).refuses(some)
+  ops.add(all, plain, [](Builder& b, Value x) { return b.reduce(how, x, all_dims(x)); })
+      .refuses(some)
       .grows_by(grows_reduction<kValue>);
   ops.add(dim, plain,
           [](Builder& b, const Call& call, Value x, int64_t dim, bool) -> Values {
@@ -165,17 +167,19 @@ void add_extremum(Table& ops, const char* all, const char* dim, const char* dims
 template <Reduce how>
 void add_truth(Table& ops, const char* all, const char* dim, const char* dims) {
   ops.add(all, plain, [](Builder& b, Value x) { return b.reduce(how, b.convert(x, DType::kBool), all_dims(x)); })
-      .grows_by(grows_reduction<how == Reduce::kAnd ? Reducing::kAll : Reducing::kAny>);
-  ops.add(dim, plain, [](Builder& b, const Call& call, Value x, int64_t dim, bool) {
-    return fit(b, call, b.reduce(how, b.convert(x, DType::kBool), reduced_dims(x, dim)));
-  })
-      .grows_by(grows_reduction<how == Reduce::kAnd ? Reducing::kAll : Reducing::kAny>);
-  ops.add(dims, plain, [](Builder& b, const Call& call, Value x, optional<Dims> dim, bool) {
-    // Here an empty list means no dims.
-    const Dims over = dim && dim->empty() ? Dims{} : reduced_dims(x, dim);
-    return fit(b, call, b.reduce(how, b.convert(x, DType::kBool), over));
-  })
-      .grows_by(grows_reduction<how == Reduce::kAnd ? Reducing::kAll : Reducing::kAny>);
+      .grows_by(grows_reduction < how == Reduce::kAnd ? Reducing::kAll : Reducing::kAny >);
+  ops.add(dim, plain,
+          [](Builder& b, const Call& call, Value x, int64_t dim, bool) {
+            return fit(b, call, b.reduce(how, b.convert(x, DType::kBool), reduced_dims(x, dim)));
+          })
+      .grows_by(grows_reduction < how == Reduce::kAnd ? Reducing::kAll : Reducing::kAny >);
+  ops.add(dims, plain,
+          [](Builder& b, const Call& call, Value x, optional<Dims> dim, bool) {
+            // Here an empty list means no dims.
+            const Dims over = dim && dim->empty() ? Dims{} : reduced_dims(x, dim);
+            return fit(b, call, b.reduce(how, b.convert(x, DType::kBool), over));
+          })
+      .grows_by(grows_reduction < how == Reduce::kAnd ? Reducing::kAll : Reducing::kAny >);
 }
 
 void add_moments(Table& ops) {

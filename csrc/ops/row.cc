@@ -134,11 +134,17 @@ Drawn ArgOf<Drawn>::get(Unpacker& u) {
 
 }  // namespace detail
 
+Row& Row::computes_apart() {
+  grows = grows_pointwise;
+  apart = true;
+  return *this;
+}
+
 Row& Table::insert(Row row) {
   row.draws = !row.args.empty() && row.args.back() == Arg::kDrawn;
   if (row.draws) row.args.pop_back();
   const bool random = row.draws || std::ranges::find(row.args, Arg::kRandom) != row.args.end();
-  if (row.trait.broadcasts && row.trait.apart && !random) row.grows = grows_pointwise;
+  if (row.trait.broadcasts && row.trait.apart && !random) row.computes_apart();
   std::string name = row.name;
   return rows_.insert_or_assign(std::move(name), std::move(row)).first->second;
 }

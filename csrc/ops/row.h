@@ -127,8 +127,8 @@ struct Trait {
 inline constexpr Trait pointwise{"pointwise", true, true, true};  // TensorIterator ops
 inline constexpr Trait together{
     .name = "pointwise", .promotes = true, .broadcasts = true, .commutes_with_layout = true, .apart = false};
-inline constexpr Trait exact{"exact", true, true, true, false};   // pointwise, but nothing rounds: a number is
-                                                                  // rounded to the common dtype, then compared
+inline constexpr Trait exact{"exact", true, true, true, false};  // pointwise, but nothing rounds: a number is
+                                                                 // rounded to the common dtype, then compared
 inline constexpr Trait broadcasting{"broadcasting", false, true, true};
 inline constexpr Trait plain{"plain"};
 inline constexpr Trait contraction{.name = "contraction", .one_dtype = true};
@@ -173,6 +173,7 @@ struct Row {
   Refusal refusal = nullptr;
   ResultTypes result_types = nullptr;  // instead of PyTorch's meta function, where that lacks or is wrong
   Grows grows = nullptr;
+  bool apart = false;  // each element by itself, so that it has the same bits however the compiler arranges its work
   bool joins = false;  // its list, along the dim after it: where tensors grow
 
   // The lowering returns them after the results of the schema.
@@ -214,10 +215,11 @@ struct Row {
     grows = f;
     return *this;
   }
-  // Whether a result may depend on how the compiler arranges its work: a sum of floats does.
-  bool rounds() const { return !joins && !(trait.broadcasts && trait.apart); }
+  // Its tensors have the shape of its result, and no element depends on what else is there.
+  Row& computes_apart();
   Row& joins_parts() {
     joins = true;
+    apart = true;
     return *this;
   }
   // In Debug mode: values of tensor `index` must lie in [-size, size) of dimension `dim` of tensor `of`... see

@@ -41,14 +41,16 @@ void add_softmax(Table& ops) {
       })
       .in_result_dtype()
       .grows_by(grows_along<1>);
-  ops.add("_softmax_backward_data", reduction, [](Builder& b, Value grad, Value y, int64_t dim, DType) {
-    const Value both = b.mul(grad, y);
-    return b.sub(both, b.mul(y, sum_along(b, both, reduced_dims(y, dim))));
-  })
+  ops.add("_softmax_backward_data", reduction,
+          [](Builder& b, Value grad, Value y, int64_t dim, DType) {
+            const Value both = b.mul(grad, y);
+            return b.sub(both, b.mul(y, sum_along(b, both, reduced_dims(y, dim))));
+          })
       .grows_by(grows_along<2>);
-  ops.add("_log_softmax_backward_data", reduction, [](Builder& b, Value grad, Value y, int64_t dim, DType) {
-    return b.sub(grad, b.mul(b.exp(y), sum_along(b, grad, reduced_dims(y, dim))));
-  })
+  ops.add("_log_softmax_backward_data", reduction,
+          [](Builder& b, Value grad, Value y, int64_t dim, DType) {
+            return b.sub(grad, b.mul(b.exp(y), sum_along(b, grad, reduced_dims(y, dim))));
+          })
       .grows_by(grows_along<2>);
 }
 

@@ -27,17 +27,18 @@ x + x.narrow(dim, 0, 1) | x.cumsum(d) | x.add(x, alpha=2) | torch.addcmul(x, x, 
 """
 REAL = """
 x.amax(d) | x.amax() | x.max(dim) | x.min(d) | x.argmax(d) | x.argmax() | x.argmin(dim, keepdim=True) | x.aminmax()
-x.sort(d) | x.clamp(-1, 1) | x.topk(1, d) | x > 0 | torch.maximum(x, row) | x.relu() | x.div(3) | x.sign() | x.view(bits)
-torch.tril(x) if x.dim() > 1 else x.sign() | x.mean(d) if x.is_floating_point() else x.sum(d)
+x.sort(d) | x.clamp(-1, 1) | x.topk(1, d) | x > 0 | torch.maximum(x, row) | x.relu() | x.div(3) | x.sign()
+x.view(bits) | torch.tril(x) if x.dim() > 1 else x.sign() | x.mean(d) if x.is_floating_point() else x.sum(d)
 """
 FLOATS = """
 x.softmax(d) | x.log_softmax(dim) | x.exp() | x.tanh() | F.gelu(x) | x.norm() | x.var(d) | F.layer_norm(x, x.shape[-1:])
 x @ x.transpose(-1, -2) if x.dim() > 1 else x @ x | x.transpose(-1, -2) @ x if x.dim() > 1 else x * 2 | x.std()
 """
 WRITES = """
-x.select(dim, -1).fill_(1) | x.select(dim, 0).copy_(x.select(dim, -1)) | x.narrow(dim, 0, 1).zero_() | x.detach().fill_(1)
-x.copy_(row.expand_as(x)) | x.transpose(0, -1).narrow(-1, 0, 1).fill_(1) | x.masked_fill_(mask, 1) | x.copy_(x.flip(dim))
-x.movedim(dim, 0)[::2].fill_(1) | x.unsqueeze(0).logical_not_() | x.view(-1)[0].fill_(1) | x.reshape(-1)[-1:].fill_(1)
+x.select(dim, -1).fill_(1) | x.select(dim, 0).copy_(x.select(dim, -1)) | x.narrow(dim, 0, 1).zero_()
+x.detach().fill_(1) | x.copy_(row.expand_as(x)) | x.transpose(0, -1).narrow(-1, 0, 1).fill_(1) | x.masked_fill_(mask, 1)
+x.copy_(x.flip(dim)) | x.movedim(dim, 0)[::2].fill_(1) | x.unsqueeze(0).logical_not_() | x.view(-1)[0].fill_(1)
+x.reshape(-1)[-1:].fill_(1)
 x.index_fill_(dim, index, 1) | x.set_(x.clone()) | x.untyped_storage().resize_(x.untyped_storage().nbytes() + 8)
 """
 NUMBER_WRITES = """
@@ -117,7 +118,12 @@ def run(loop: Loop, device: str) -> list[Any]:
     dim = loop.dim
     row_shape, start = list(loop.shape), list(loop.shape)
     row_shape[dim], start[dim] = 1, loop.start
-    names: dict[str, Any] = {"dim": dim, "torch": torch, "F": torch.nn.functional, "bits": BITS.get(loop.dtype, loop.dtype)}
+    names: dict[str, Any] = {
+        "dim": dim,
+        "torch": torch,
+        "F": torch.nn.functional,
+        "bits": BITS.get(loop.dtype, loop.dtype),
+    }
     names |= {name: __import__(name) for name in ("copy", "pickle")}
     names["row"] = values_of(loop, row_shape, draw).to(device)
     names["mask"] = (torch.rand(row_shape, generator=draw) > 0.5).to(device)
