@@ -190,7 +190,7 @@ OTHERS: dict[str, Callable[[torch.Tensor], Any]] = {
     "bits": lambda x: x.view(torch.int32) + 1,
     "bytes": lambda x: x.view(torch.uint8).clone(),
     "diagonal": lambda x: x.diagonal().clone(),
-    "sort": lambda x: x.sort(0, stable=True),
+    "sort": lambda x: x.sort(dim=0, stable=True),
     "cumsum": lambda x: x.cumsum(0),
     "index": lambda x: x[torch.tensor([0, -1])],
     "variance": lambda x: (x.var(0), x.mean(), x.norm()),
@@ -209,7 +209,7 @@ OTHERS: dict[str, Callable[[torch.Tensor], Any]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_all_else_sees_no_padding(mode: str, name: str) -> None:
-    same_in_loop(OTHERS[name], few=None)
+    same_in_loop(OTHERS[name], few=None, steps=10)
 
 
 @pytest.mark.parametrize("dim", [0, 1])
@@ -247,7 +247,7 @@ def test_who_takes_the_padding_away_stops_it() -> None:
     x = torch.ones(2, 1, dtype=torch.uint8).tpu()
     for _ in range(12):
         x = torch.cat([x, x[:, :1]], 1)
-        x.view(-1)[0].fill_(3)
+        x.view(-1).add_(1)
     before = torch.tpu.memory_allocated()
     size = x.untyped_storage().nbytes()
     del x
@@ -318,7 +318,7 @@ def test_gradients_through_the_whole_loop(mode: str) -> None:
         x.square().sum().backward()
         return [w.grad.cpu(), *sums]
 
-    assert_close(gradients("tpu"), gradients("cpu"))
+    assert_close(gradients("tpu"), gradients("cpu"), rtol=1e-3, atol=1e-3)  # large parts cancel
 
 
 def test_memory_is_given_away() -> None:
