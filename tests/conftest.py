@@ -14,16 +14,17 @@ import torch
 from ledger import ABORTS_OF, KNOWN_FAILURES, KNOWN_FAILURES_OF
 
 import torch_tpu
-from torch_tpu.modes import current_mode
+from torch_tpu.modes import current_dynamism, current_mode
 
 
 @pytest.fixture(autouse=True)
 def same_start() -> Iterator[None]:
-    """Each test starts from the same seed, and leaves the mode and the memory limit as they were."""
+    """Each test starts from the same seed, and leaves modes and the memory limit as they were."""
     torch.manual_seed(0)
-    mode, limit = current_mode(), torch.tpu.get_memory_limit()
+    mode, level, limit = current_mode(), current_dynamism(), torch.tpu.get_memory_limit()
     yield
     torch_tpu.eager_mode(mode)
+    torch_tpu.dynamism(level)
     torch.tpu.set_memory_limit(limit)
 
 

@@ -12,9 +12,9 @@ import torch  # noqa: E402, F401
 
 from torch_tpu import _register, aot  # noqa: E402
 from torch_tpu._explain import CompileStormWarning, explain  # noqa: E402
-from torch_tpu.modes import eager_mode  # noqa: E402
+from torch_tpu.modes import dynamism, eager_mode  # noqa: E402
 
 _register.register()
 
-__all__ = ["CompileStormWarning", "aot", "eager_mode", "explain"]
+__all__ = ["CompileStormWarning", "aot", "dynamism", "eager_mode", "explain"]
 __version__ = _register.version

@@ -1,10 +1,11 @@
-"""The three eager modes: when recorded work is cut and launched."""
+"""How the calling thread runs eager PyTorch: when work is launched, and whether tensors that grow are padded."""
 
 from types import TracebackType
 
 from torch_tpu import _C
 
 NAMES = ("strict", "debug", "defer")
+LEVELS = ("off", "auto", "all")
 
 
 class eager_mode:
@@ -36,3 +37,35 @@ class eager_mode:
 def current_mode() -> str:
     """Name of the calling thread's mode."""
     return NAMES[_C.mode()]
+
+
+class dynamism:
+    """Sets whether tensors that grow in a loop get padding, so that one program serves many sizes; as a context
+    manager, for a while. Of the calling thread; ``TORCH_TPU_DYNAMISM`` is what threads start with.
+
+    ``"off"``: never. ``"auto"``, the default: where the result has the same bits as without. ``"all"``: also where
+    floats are summed in another order than without (softmax, products, sums), so that last digits may differ.
+    """
+
+    def __init__(self, level: str) -> None:
+        if level not in LEVELS:
+            raise ValueError(f"dynamism() takes one of {', '.join(map(repr, LEVELS))}, got {level!r}")
+        self.previous = current_dynamism()
+        self.level = level
+        _C.set_dynamism(LEVELS.index(level))
+
+    def __enter__(self) -> "dynamism":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _C.set_dynamism(LEVELS.index(self.previous))
+
+    def __repr__(self) -> str:
+        return f"dynamism({self.level!r})"
+
+
+def current_dynamism() -> str:
+    """Name of the calling thread's level."""
+    return LEVELS[_C.dynamism()]

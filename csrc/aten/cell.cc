@@ -101,6 +101,7 @@ void resize_storage(at::StorageImpl& storage, size_t bytes) {
   Cell& old = cell_of(storage);
   Cell* made = new Cell;
   if (old.value && bytes > 0) {
+    if (old.value->type != old.type) remove_padding(old);
     made->type = hlo::intern({DType::kU8, {static_cast<int64_t>(bytes)}});
     const int64_t item = size_of(old.type->dtype);
     if (static_cast<int64_t>(bytes) % item == 0) {

@@ -9,8 +9,10 @@
 namespace tpu::aten {
 
 struct Cell {
-  runtime::ValuePtr value;          // null: the contents are undefined (fresh from empty)
-  const hlo::Type* type = nullptr;  // of `value`; null only while undefined
+  runtime::ValuePtr value;  // null: the contents are undefined (fresh from empty)
+  // What the memory is; null only while undefined. `value` has this type, or a larger one: then its elements have
+  // padding behind them (hlo/padding.h), of which tensors see nothing.
+  const hlo::Type* type = nullptr;
 };
 
 void delete_cell(void* cell);

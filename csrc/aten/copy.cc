@@ -4,6 +4,7 @@
 #include "aten/dtype.h"
 #include "aten/engine.h"
 #include "aten/errors.h"
+#include "aten/growth.h"
 #include "aten/record.h"
 #include "aten/registration.h"
 #include "runtime/device.h"
@@ -82,16 +83,30 @@ void write_from_cpu(const at::Tensor& dst, const at::Tensor& src) {
 at::Tensor on_host(const at::Tensor& tpu) {
   const at::TensorImpl& impl = *tpu.unsafeGetTensorImpl();
   const auto options = tpu.options().device(at::kCPU);
-  const runtime::ValuePtr base = cell_of(impl).value;
-  if (!base || tpu.numel() == 0) return at::zeros(tpu.sizes(), options);
+  Cell& cell = cell_of(impl);
+  if (!cell.value || tpu.numel() == 0) return at::zeros(tpu.sizes(), options);
+  hlo::Dims strides = tpu.strides().vec();
+  int64_t offset = tpu.storage_offset();
+  if (cell.value->type != cell.type && !place(impl, cell, strides, offset)) {
+    remove_padding(cell);
+    strides = tpu.strides().vec();
+    offset = tpu.storage_offset();
+  }
+  const runtime::ValuePtr base = cell.value;
   runtime::Device& device = *check(runtime::Device::get());
   const auto item = static_cast<int64_t>(tpu.element_size());
-  const int64_t extent =
-      static_cast<int64_t>(at::detail::computeStorageNbytes(tpu.sizes(), tpu.strides(), tpu.element_size()));
-  if (device.on_cpu() && tpu.storage_offset() * item + extent <= base->type->bytes()) {
+  const auto extent = static_cast<int64_t>(at::detail::computeStorageNbytes(tpu.sizes(), strides, tpu.element_size()));
+  if (device.on_cpu() && offset * item + extent <= base->type->bytes()) {
     materialize(*base);
-    const auto* bytes = static_cast<const char*>(check(device.host_pointer(*base))) + tpu.storage_offset() * item;
-    return at::from_blob(const_cast<char*>(bytes), tpu.sizes(), tpu.strides(), [base](void*) {}, options);
+    const auto* bytes = static_cast<const char*>(check(device.host_pointer(*base))) + offset * item;
+    return at::from_blob(const_cast<char*>(bytes), tpu.sizes(), strides, [base](void*) {}, options);
+  }
+  // Most of a padded value is cut here: on the device, each size would be a program.
+  if (base->type != cell.type && 2 * extent >= base->type->bytes()) {
+    materialize(*base);
+    const at::Tensor memory = at::empty({base->type->bytes() / item}, options);
+    check(device.download(*base, memory.mutable_data_ptr()));
+    return memory.as_strided(tpu.sizes(), strides, offset);
   }
   at::Tensor cpu = at::empty(tpu.sizes(), options);
   check(device.download(*ready_value(impl), cpu.mutable_data_ptr()));

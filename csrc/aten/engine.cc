@@ -40,9 +40,7 @@ void apply_effects(const Run& run, const Values& values) {
   for (const Effect& e : run.plan.effects) {
     ValuePtr value = value_of(e.source, run, values);
     if (!value) continue;
-    Cell& cell = *run.frame.tensors[e.tensor].cell;
-    cell.type = value->type;
-    cell.value = std::move(value);
+    run.frame.tensors[e.tensor].cell->value = std::move(value);
   }
 }
 

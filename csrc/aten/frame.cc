@@ -4,13 +4,26 @@
 
 #include "aten/copy.h"
 #include "aten/dtype.h"
+#include "aten/growth.h"
 #include "aten/plan.h"
+#include "aten/record.h"
 #include "runtime/region.h"
 
 namespace tpu::aten {
 namespace {
 
-enum Tag : uint64_t { kDense = 1, kView, kNumberTensor, kNone, kList, kNumber, kIdentity, kStatic, kGenerator };
+enum Tag : uint64_t {
+  kDense = 1,
+  kView,
+  kNumberTensor,
+  kNone,
+  kList,
+  kNumber,
+  kIdentity,
+  kStatic,
+  kGenerator,
+  kPadded
+};
 
 constexpr uint64_t word(Tag tag, uint64_t a = 0, uint64_t b = 0) { return tag | a << 8 | b << 32; }
 uint64_t word(const void* p) { return reinterpret_cast<uintptr_t>(p); }
@@ -186,25 +199,49 @@ void read_tensor(at::TensorImpl& impl, Frame& frame) {
       cell.type = natural_type(dtype, sizes, impl.strides(), impl.storage_offset(), impl.unsafe_storage().nbytes());
     }
   }
+  TensorArg arg{&impl, &cell, nullptr, static_cast<uint32_t>(frame.starts.size())};
+  const bool padded = cell.value && cell.value->type != cell.type;
+  if (padded && !read_padded(impl, cell, frame, arg)) [[unlikely]] {
+    for (const TensorArg& t : frame.tensors) frame.stale = frame.stale || t.cell == &cell;
+    remove_padding(cell);
+  }
   const hlo::Type* type = cell.type;
   // Which earlier operand has the same cell, or another cell with the same value: part of the signature, since writes
   // chain through a cell, and a launch may not be given one buffer twice.
   const auto [same_cell, same_value] = frame.seen.add(&cell, cell.value.get(), frame.tensors);
   const uint64_t undefined = cell.value ? 0 : 1;
-  const auto first_start = static_cast<uint32_t>(frame.starts.size());
-  const hlo::ViewClass* view = nullptr;
+  if (arg.view != nullptr) [[unlikely]] {
+    const bool whole = arg.physical != nullptr;
+    frame.words.push_back(word(whole ? kPadded : kView, same_cell << 1, same_value));
+    frame.words.push_back(word(static_cast<const void*>(arg.view)));
+    if (whole) {
+      frame.words.push_back(word(static_cast<const void*>(arg.physical)) | (dynamism() == Dynamism::kAll));
+      frame.words.push_back(word(static_cast<const void*>(arg.whole)));
+    }
+    if (frame.crops) {
+      frame.words.push_back(word(static_cast<const void*>(cell.type)));
+      frame.words.push_back(word(static_cast<const void*>(arg.cropped)));
+    }
+    // The view has strides of the padded value. Those of dimensions of size 1, which results may take over, do not
+    // follow from the others.
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (sizes[d] == 1) frame.words.push_back(static_cast<uint64_t>(impl.strides()[d]));
+    }
+    frame.tensors.push_back(arg);
+    return;
+  }
   const bool dense = type->dtype == dtype && impl.storage_offset() == 0 && impl.is_contiguous() &&
                      sizes.equals(at::IntArrayRef(type->dims));
   if (!dense) {
     int64_t starts[hlo::kMaxDigits];
-    view = hlo::classify(type, dtype,
-                         {{sizes.data(), sizes.size()}, {impl.strides().data(), sizes.size()}, impl.storage_offset()},
-                         starts);
-    frame.starts.append(starts, starts + view->num_starts);
+    arg.view = hlo::classify(
+        type, dtype, {{sizes.data(), sizes.size()}, {impl.strides().data(), sizes.size()}, impl.storage_offset()},
+        starts);
+    frame.starts.append(starts, starts + arg.view->num_starts);
   }
   frame.words.push_back(word(dense ? kDense : kView, undefined | same_cell << 1, same_value));
-  frame.words.push_back(dense ? word(static_cast<const void*>(type)) : word(static_cast<const void*>(view)));
-  frame.tensors.push_back({&impl, &cell, view, first_start});
+  frame.words.push_back(dense ? word(static_cast<const void*>(type)) : word(static_cast<const void*>(arg.view)));
+  frame.tensors.push_back(arg);
 }
 
 namespace {
@@ -245,7 +282,10 @@ hlo::Precision Frame::precision() const {
   return kPrecisions[words[1] >> 1];
 }
 
-void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, Frame& frame) {
+namespace {
+
+void read_once(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, Frame& frame) {
+  frame.crops = !overload.row->apart;
   frame.words.push_back(static_cast<uint64_t>(at::get_default_dtype_as_scalartype()));
   frame.words.push_back(setting(overload));
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -322,6 +362,17 @@ void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, 
     }
   }
   if (overload.row->sizes != nullptr) add_sizes(overload, arguments, frame);
+  if (overload.row->joins) read_growth(frame);
+}
+
+}  // namespace
+
+void read_frame(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, Frame& frame) {
+  read_once(overload, arguments, frame);
+  if (!frame.stale) [[likely]]
+    return;
+  frame = Frame();
+  read_once(overload, arguments, frame);
 }
 
 }  // namespace tpu::aten

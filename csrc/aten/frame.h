@@ -16,6 +16,13 @@ struct TensorArg {
   Cell* cell;
   const hlo::ViewClass* view;  // null: the tensor is its value, element for element
   uint32_t first_start;        // in Frame::starts
+  // Over a value with padding: the tensor's type with the padding that it shows, and how that reads out of the value.
+  const hlo::Type* physical = nullptr;    // null: without padding, by `view`
+  const hlo::ViewClass* whole = nullptr;  // null: the value is it
+  uint32_t first_whole_start = 0;
+  // Where Frame::crops: the tensor over the value without its padding. Null here too: that value is it.
+  const hlo::ViewClass* cropped = nullptr;
+  uint32_t first_cropped_start = 0;
 };
 
 struct NumberArg {
@@ -61,6 +68,10 @@ struct Frame {
   std::vector<at::Tensor> uploaded;  // CPU index tensors, brought over
   std::vector<at::Tensor> resolved;  // what conjugate and negative views show, where PyTorch leaves these to us
   at::GeneratorImpl* generator = nullptr;
+  bool grows = false;  // a join may begin to pad: growth.h
+  bool crops = false;  // values with padding are read as if they had none, in a program apart: what rounds has to
+                       // find what it finds without padding
+  bool stale = false;  // a value was replaced after it had been read
   bool debug() const;
   hlo::Precision precision() const;  // of products of float32
   uint64_t hash() const {

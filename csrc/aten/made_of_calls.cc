@@ -50,7 +50,8 @@ class StandIns {
   at::Tensor of(const at::Tensor& t, uint32_t index) {
     const TensorArg& arg = frame_.tensors[index];
     const bool whole = arg.view != nullptr && arg.view->num_starts == 0 && t.storage_offset() == 0;
-    if (whole && arg.cell->value) return recorder_.stand_in({Source::kTensor, {}, index}, arg.cell->type, t);
+    if (whole && arg.cell->value && arg.cell->value->type == arg.cell->type)
+      return recorder_.stand_in({Source::kTensor, {}, index}, arg.cell->type, t);
     return recorder_.stand_in(steps_.read(index), t.scalar_type(), t.sizes());
   }
 

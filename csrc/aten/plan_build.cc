@@ -5,6 +5,7 @@
 
 #include "aten/dtype.h"
 #include "aten/foreach.h"
+#include "aten/growth.h"
 #include "aten/meta.h"
 #include "aten/plan.h"
 #include "aten/plan_promise.h"
@@ -41,6 +42,7 @@ class PlanBuilder {
       results_ = std::span(promised.types).subspan(i * each, each);
       choose_compute(parts[i]);
       gather_operands(parts[i]);
+      read_operands();
       write_back(add_call(), i * each);
     }
     return std::move(plan_);
@@ -85,6 +87,7 @@ class PlanBuilder {
     uint32_t tensor = 0, number = 0;
     call_ = {};
     sources_.clear();
+    readings_.clear();
     call_.name = row_.name;
     call_.emit = row_.emit;
     call_.data = &row_;
@@ -96,8 +99,8 @@ class PlanBuilder {
     };
     const auto tensor_operand = [&](const at::Tensor& t) {
       if (t.device().type() == at::kPrivateUse1) {
-        operand(steps_.read(tensor), {to_dtype(t.scalar_type()), t.sizes().vec()});
-        ++tensor;
+        readings_.push_back({sources_.size(), tensor++});
+        operand({Source::kTensor}, {to_dtype(t.scalar_type()), t.sizes().vec()});
       } else {  // a 0-d CPU tensor is a number
         const DType dtype = row_.trait.promotes ? compute_ : to_dtype(t.scalar_type());
         operand({Source::kNumber, runtime::word_dtype(dtype), number++}, {dtype, {}});
@@ -176,6 +179,16 @@ class PlanBuilder {
     }
     call_.attributes.resize(row_.args.size());
     if (row_.draws) draw();
+    call_.results.assign(results_.begin(), results_.end());
+  }
+
+  void read_operands() {
+    std::vector<const Output*> fresh;
+    for (const Output& out : plan_->outputs) {
+      if (out.kind == Output::kFresh) fresh.push_back(&out);
+    }
+    if (!overload_.each && grow({row_, frame_, readings_, fresh, targets_}, call_, sources_, steps_, *plan_)) return;
+    for (const Reading& r : readings_) sources_[r.operand] = steps_.read(r.tensor);
   }
 
   uint32_t add_call() {
@@ -188,7 +201,6 @@ class PlanBuilder {
       plan_->check = static_cast<int32_t>(steps_.step(hlo::intern(std::move(check)), sources_));
       plan_->check_name = row_.name.c_str();
     }
-    call_.results.assign(results_.begin(), results_.end());
     if (row_.trait.multiplies && real_of(call_.operands[0]->dtype) == DType::kF32) call_.precision = frame_.precision();
     if (plan_->random) {  // one counter for each element of the largest
       for (const auto* types : {&call_.operands, &call_.results}) {
@@ -196,6 +208,7 @@ class PlanBuilder {
           plan_->random_count = std::max(plan_->random_count, static_cast<uint64_t>(t->numel()));
       }
     }
+    made_ = call_.results;
     return steps_.step(hlo::intern(std::move(call_)), sources_);
   }
 
@@ -206,10 +219,14 @@ class PlanBuilder {
       if (out.kind == Output::kFresh) fresh.push_back(&out);
     }
     for (size_t i = first; i < first + results_.size(); ++i) {
+      const Type& made = *made_[i - first];
+      const Source value = StepBuilder::result(next++);
       if (i < fresh.size()) {
-        steps_.fill(*fresh[i], StepBuilder::result(next++));
+        steps_.fill(*fresh[i], value, made.dims);
+      } else if (const uint32_t target = targets_[i - fresh.size()]; made.dims != results_[i - first]->dims) {
+        steps_.write_whole(target, value);
       } else {
-        steps_.write(targets_[i - fresh.size()], StepBuilder::result(next++), fills());
+        steps_.write(target, value, fills());
       }
     }
   }
@@ -232,6 +249,8 @@ class PlanBuilder {
   DType compute_ = DType::kF32;
   Call call_;
   std::vector<Source> sources_;
+  std::vector<Reading> readings_;  // operands that are tensors, not read yet
+  std::vector<const Type*> made_;  // results of the call: results_, or these with padding
 };
 
 }  // namespace

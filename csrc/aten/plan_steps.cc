@@ -2,7 +2,10 @@
 
 #include <ATen/MemoryOverlap.h>
 
+#include <numeric>
+
 #include "aten/dtype.h"
+#include "hlo/padding.h"
 #include "hlo/view_emit.h"
 
 namespace tpu::aten {
@@ -25,18 +28,54 @@ Source StepBuilder::contents(uint32_t tensor) {
   return zeros(t.cell->type);
 }
 
-void StepBuilder::append_starts(const TensorArg& t, std::vector<Source>& to) const {
-  for (int i = 0; i < t.view->num_starts; ++i) {
-    to.push_back({Source::kStart, t.view->start_dtype, t.first_start + static_cast<uint32_t>(i)});
+void StepBuilder::append_starts(const hlo::ViewClass& view, uint32_t first, std::vector<Source>& to) {
+  for (int i = 0; i < view.num_starts; ++i) {
+    to.push_back({Source::kStart, view.start_dtype, first + static_cast<uint32_t>(i)});
   }
 }
 
 Source StepBuilder::read(uint32_t tensor) {
   const TensorArg& t = frame_.tensors[tensor];
+  if (frame_.crops && t.cell->value && t.cell->value->type != t.cell->type) {
+    const Source whole = contents(tensor);
+    std::vector<Source> sources{result(step(hlo::crop_padding(t.cell->value->type, t.cell->type), {&whole, 1}))};
+    if (t.cropped == nullptr) return sources[0];
+    append_starts(*t.cropped, t.first_cropped_start, sources);
+    return result(step(t.cropped->read, sources));
+  }
   if (t.view == nullptr) return contents(tensor);
   std::vector<Source> sources{contents(tensor)};
-  append_starts(t, sources);
+  append_starts(*t.view, t.first_start, sources);
   return result(step(t.view->read, sources));
+}
+
+// The view that reads more of dimensions in which the tensor repeats itself; its starts are those of the tensor's own.
+const hlo::ViewClass* StepBuilder::stretched(const TensorArg& t, const hlo::Dims& sizes) const {
+  const hlo::ViewClass* const own = t.physical != nullptr ? t.whole : t.view;
+  if (own == nullptr || own->sizes.size() != sizes.size()) return nullptr;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] != own->sizes[d] && own->strides[d] != 0) return nullptr;
+  }
+  int64_t starts[hlo::kMaxDigits];
+  const hlo::ViewClass* view = hlo::classify(own->base, own->dtype, {sizes, own->strides, 0}, starts);
+  return view->gathers == own->gathers && view->num_starts == own->num_starts ? view : nullptr;
+}
+
+bool StepBuilder::can_read_as(uint32_t tensor, const hlo::Dims& sizes) const {
+  const TensorArg& t = frame_.tensors[tensor];
+  if (t.physical != nullptr ? sizes == t.physical->dims : t.impl->sizes().equals(sizes)) return true;
+  return stretched(t, sizes) != nullptr;
+}
+
+Source StepBuilder::read_as(uint32_t tensor, const hlo::Dims& sizes) {
+  const TensorArg& t = frame_.tensors[tensor];
+  if (t.physical == nullptr && t.impl->sizes().equals(sizes)) return read(tensor);
+  const bool whole = t.physical != nullptr && sizes == t.physical->dims;
+  if (whole && t.whole == nullptr) return contents(tensor);
+  const hlo::ViewClass& view = whole ? *t.whole : *stretched(t, sizes);
+  std::vector<Source> sources{contents(tensor)};
+  append_starts(view, t.physical != nullptr ? t.first_whole_start : t.first_start, sources);
+  return result(step(view.read, sources));
 }
 
 void StepBuilder::write(uint32_t tensor, Source value, bool all_equal) {
@@ -46,18 +85,56 @@ void StepBuilder::write(uint32_t tensor, Source value, bool all_equal) {
     std::vector<Source> sources{value};
     if (!t.view->covers) {
       sources.insert(sources.begin(), contents(tensor));
-      append_starts(t, sources);
+      append_starts(*t.view, t.first_start, sources);
     }
     value = result(step(t.view->write, sources));
   }
-  written_.insert_or_assign(t.cell, value);
+  replace(tensor, value);
+}
+
+void StepBuilder::write_whole(uint32_t tensor, Source value) {
+  const TensorArg& t = frame_.tensors[tensor];
+  if (t.whole != nullptr) {
+    if (t.whole->overlaps) at::assert_no_internal_overlap(t.impl);
+    std::vector<Source> sources{value};
+    if (!t.whole->covers) {
+      sources.insert(sources.begin(), contents(tensor));
+      append_starts(*t.whole, t.first_whole_start, sources);
+    }
+    value = result(step(t.whole->write, sources));
+  }
+  replace(tensor, value);
+}
+
+void StepBuilder::replace(uint32_t tensor, Source value) {
+  written_.insert_or_assign(frame_.tensors[tensor].cell, value);
   plan_.effects.push_back({tensor, value});
 }
 
-void StepBuilder::fill(Output& out, Source value) {
+void StepBuilder::fill(Output& out, Source value, const hlo::Dims& sizes) {
   out.source = value;
   if (out.type->dims == out.sizes && out.contiguous) return;
   int64_t starts[hlo::kMaxDigits];
+  if (sizes != out.sizes) {  // dense: the padded sizes in the order of memory
+    std::vector<size_t> order(sizes.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const auto moves = [&](size_t a, size_t b) {
+      return out.sizes[a] > 1 && out.sizes[b] > 1 && out.strides[a] > out.strides[b];
+    };
+    std::stable_sort(order.begin(), order.end(), moves);
+    hlo::Type type{to_dtype(out.dtype), {}};
+    for (const size_t d : order) type.dims.push_back(sizes[d]);
+    hlo::Dims strides(sizes.size());
+    int64_t stride = 1;
+    for (auto d = order.rbegin(); d != order.rend(); ++d) {
+      strides[*d] = stride;
+      stride *= sizes[*d];
+    }
+    const hlo::ViewClass* view = hlo::classify(hlo::intern(type), type.dtype, {sizes, strides, 0}, starts);
+    TORCH_INTERNAL_ASSERT(view->covers, "a dense tensor fills its memory");
+    out.source = result(step(view->write, {&value, 1}));
+    return;
+  }
   const hlo::ViewClass* view = hlo::classify(out.type, to_dtype(out.dtype), {out.sizes, out.strides, 0}, starts);
   std::vector<Source> sources{out.source};
   if (!view->covers) {

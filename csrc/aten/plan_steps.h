@@ -19,16 +19,24 @@ class StepBuilder {
 
   // A tensor of the frame as it looks after the writes so far.
   Source read(uint32_t tensor);
+  // The same with padding: as `sizes`, which are those of its physical type, or larger where it is expanded.
+  bool can_read_as(uint32_t tensor, const hlo::Dims& sizes) const;
+  Source read_as(uint32_t tensor, const hlo::Dims& sizes);
   // The tensor's elements become `value`, whatever its geometry. Throws where elements share memory, unless
   // `all_equal`.
   void write(uint32_t tensor, Source value, bool all_equal);
-  // The memory of a fresh tensor, filled through its strides.
-  void fill(Output& out, Source value);
+  // The same of a value with the padding of the tensor's physical type.
+  void write_whole(uint32_t tensor, Source value);
+  // The memory of a fresh tensor, filled through its strides. `sizes` of the value: those of the tensor, or with
+  // padding.
+  void fill(Output& out, Source value, const hlo::Dims& sizes);
 
  private:
   Source contents(uint32_t tensor);
+  void replace(uint32_t tensor, Source value);
   Source zeros(const hlo::Type* type);
-  void append_starts(const TensorArg& t, std::vector<Source>& to) const;
+  static void append_starts(const hlo::ViewClass& view, uint32_t first, std::vector<Source>& to);
+  const hlo::ViewClass* stretched(const TensorArg& t, const hlo::Dims& sizes) const;
 
   const Frame& frame_;
   Plan& plan_;

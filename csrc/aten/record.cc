@@ -86,8 +86,15 @@ Read read_of(const Frame& frame, size_t tensor) {
 
 std::vector<at::Tensor> record(hlo::Call call, const std::vector<at::Tensor>& operands) {
   Frame frame;
+  const auto read_all = [&] {
+    for (const at::Tensor& t : operands) read_tensor(*t.unsafeGetTensorImpl(), frame);
+  };
+  read_all();
+  if (frame.stale) {
+    frame = Frame();
+    read_all();
+  }
   for (const at::Tensor& t : operands) {
-    read_tensor(*t.unsafeGetTensorImpl(), frame);
     call.operands.push_back(hlo::intern({to_dtype(t.scalar_type()), t.sizes().vec()}));
   }
   std::vector<Read> reads;
@@ -98,6 +105,16 @@ std::vector<at::Tensor> record(hlo::Call call, const std::vector<at::Tensor>& op
     tensors.push_back(make_tensor(std::move(value), type, to_scalar_type(type->dtype)));
   }
   return tensors;
+}
+
+void remove_padding(Cell& cell) {
+  const hlo::Type* const physical = cell.value->type;
+  hlo::Dims strides(physical->dims.size(), 1);
+  for (size_t d = strides.size(); d-- > 1;) strides[d - 1] = strides[d] * physical->dims[d];
+  int64_t starts[hlo::kMaxDigits];
+  const auto* view = hlo::classify(physical, physical->dtype, {cell.type->dims, strides, 0}, starts);
+  const Read read{cell.value, physical, view, {starts, static_cast<size_t>(view->num_starts)}};
+  cell.value = record_call(nullptr, {&read, 1})[0];
 }
 
 ValuePtr resized(const ValuePtr& value, const hlo::Type* type) {

@@ -10,6 +10,9 @@ namespace tpu::aten {
 // A value with other dims or dtype over the same bytes, cut or padded with zeros.
 runtime::ValuePtr resized(const runtime::ValuePtr& value, const hlo::Type* type);
 
+// Takes the padding of the cell's value away.
+void remove_padding(Cell& cell);
+
 // Records a call outside any plan. Operands are what the tensors read as (`call.operands` is filled in here); results
 // are fresh tensors.
 std::vector<at::Tensor> record(hlo::Call call, const std::vector<at::Tensor>& operands);

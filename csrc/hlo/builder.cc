@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -56,8 +57,37 @@ std::string Builder::finish(std::string_view module_name, const Values& results)
   require_values("return", results);
   const std::string types = text::types(results);
   return text::concat({"module @", symbol(module_name), " {\n  func.func public @main(", parameters_, ") -> (", types,
-                       ") {\n", blocks_[0].constants, blocks_[0].body, "    return ", text::names(results),
-                       results.empty() ? "" : " : ", types, "\n  }\n}\n"});
+                       ") {\n", blocks_[0].constants, spliced_ ? without_unused_joins(results) : blocks_[0].body,
+                       "    return ", text::names(results), results.empty() ? "" : " : ", types, "\n  }\n}\n"});
+}
+
+std::string Builder::without_unused_joins(const Values& results) const {
+  const std::string& body = blocks_[0].body;
+  std::map<int, size_t> named;  // how often the text names each join, where it is made included
+  const auto note = [&](int id) {
+    if (joins_.contains(id)) ++named[id];
+  };
+  for (size_t at = body.find('%'); at != body.npos; at = body.find('%', at + 1)) {
+    int id = -1;
+    std::from_chars(body.data() + at + 1, body.data() + body.size(), id);
+    note(id);
+  }
+  for (const Value& result : results) note(result.id);
+  std::vector<const Joined*> unused;  // last first
+  for (auto join = joins_.rbegin(); join != joins_.rend(); ++join) {
+    if (named[join->first] > 1) continue;
+    unused.push_back(&join->second);
+    for (const Value& part : join->second.parts) {
+      if (joins_.contains(part.id)) --named[part.id];
+    }
+  }
+  std::string text;
+  size_t from = 0;
+  for (auto join = unused.rbegin(); join != unused.rend(); ++join) {
+    text.append(body, from, (*join)->begin - from);
+    from = (*join)->end;
+  }
+  return text.append(body, from);
 }
 
 Value Builder::fresh(const Type& type) { return {next_id_++, &types_.emplace_back(type)}; }

@@ -155,6 +155,8 @@ class Builder {
   // each of its readers, and then copies the whole value for each.
   Value overwrite(Value x, Value update, const Values& starts);
   Value pad(Value x, Value value, const Dims& low, const Dims& high, const Dims& interior = {});
+  // Parts that were joined along the same dimension are taken one by one, so that a tensor that grew part by part is
+  // joined once; joins that nobody uses then are not in the program.
   Value concat(const Values& parts, int64_t dim);
   Value reverse(Value x, const Dims& dims);
   Value iota(DType dtype, const Dims& dims, int64_t dim);
@@ -229,6 +231,8 @@ class Builder {
   void see_through_transpose(Value& x, Dims& batch, Dims& contract) const;
   Value scan_by_window(Reduce how, Value x, int64_t dim);
   std::string_view precision() const;
+  // The function's body.
+  std::string without_unused_joins(const Values& results) const;
 
   std::string parameters_, location_;
   std::deque<Type> types_;
@@ -240,6 +244,13 @@ class Builder {
     Dims permutation;
   };
   std::map<int, Transposed> transposes_;  // by the id of the result
+  struct Joined {
+    Values parts;
+    int64_t dim;
+    size_t begin, end;  // where it stands in the function's body
+  };
+  std::map<int, Joined> joins_;  // of the function's own block, by the id of the result
+  bool spliced_ = false;
   Precision precision_ = Precision::kHighest;
   bool for_cpu_ = false;
   Value order_;  // an operand and result of each host call, so that they run one after the other

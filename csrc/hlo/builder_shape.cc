@@ -186,7 +186,23 @@ Value Builder::concat(const Values& parts, int64_t dim) {
       require(d == dim || part.dim(d) == parts[0].dim(d), op, parts, "the other dims differ");
     }
   }
-  return call(op, parts, text::concat({", dim = ", std::to_string(dim)}), result);
+  constexpr size_t kMany = 256;  // parts; a longer list is joined in several steps
+  Values all;
+  for (const Value& part : parts) {
+    const auto inner = joins_.find(part.id);
+    const bool splices = blocks_.size() == 1 && inner != joins_.end() && inner->second.dim == dim &&
+                         all.size() + inner->second.parts.size() + parts.size() <= kMany;
+    if (splices) {
+      all.insert(all.end(), inner->second.parts.begin(), inner->second.parts.end());
+      spliced_ = true;
+    } else {
+      all.push_back(part);
+    }
+  }
+  const size_t begin = blocks_.back().body.size();
+  const Value joined = call(op, all, text::concat({", dim = ", std::to_string(dim)}), result);
+  if (blocks_.size() == 1) joins_[joined.id] = {std::move(all), dim, begin, blocks_.back().body.size()};
+  return joined;
 }
 
 Value Builder::reverse(Value x, const Dims& dims) {

@@ -45,6 +45,39 @@ TEST_CASE("a type prints as MLIR, and equal types share an address") {
   CHECK(*intern(kF32x2x3) == kF32x2x3);
 }
 
+TEST_CASE("what was joined part by part is joined once, and joins that nobody uses are left out") {
+  Builder b;
+  const Value x = b.parameter({DType::kF32, {2}}), y = b.parameter({DType::kF32, {3}});
+  const Value once = b.concat({x, y}, 0), twice = b.concat({once, y}, 0);
+  CHECK(body(b, {b.neg(twice)}) ==
+        "    %3 = stablehlo.concatenate %0, %1, %1, dim = 0 : (tensor<2xf32>, tensor<3xf32>, tensor<3xf32>) -> "
+        "tensor<8xf32>\n"
+        "    %4 = stablehlo.negate %3 : tensor<8xf32>\n"
+        "    return %4 : tensor<8xf32>\n");
+}
+
+TEST_CASE("a join that somebody uses stays, and so does one along another dimension") {
+  Builder b;
+  const Value x = b.parameter({DType::kF32, {2, 2}});
+  const Value used = b.concat({x, x}, 0), twice = b.concat({used, x}, 0), across = b.concat({twice, twice}, 1);
+  const std::string text = body(b, {used, across});
+  CHECK(text.find("%1 = stablehlo.concatenate %0, %0, dim = 0") != text.npos);
+  CHECK(text.find("%2 = stablehlo.concatenate %0, %0, %0, dim = 0") != text.npos);
+  CHECK(text.find("%3 = stablehlo.concatenate %2, %2, dim = 1") != text.npos);
+}
+
+TEST_CASE("a region takes a join as one value, and its own joins stay in it") {
+  Builder b;
+  const Value x = b.parameter({DType::kF32, {2}}), yes = b.parameter({DType::kBool, {}});
+  const Value outer = b.concat({x, x}, 0);
+  const Values made =
+      b.if_(yes, [&] { return Values{b.concat({outer, x}, 0)}; }, [&] { return Values{b.concat({x, outer}, 0)}; });
+  const std::string text = body(b, {b.concat({made[0], x}, 0)});
+  CHECK(text.find("stablehlo.concatenate %2, %0, dim = 0") != text.npos);
+  CHECK(text.find("stablehlo.concatenate %0, %2, dim = 0") != text.npos);
+  CHECK(text.find("stablehlo.concatenate %" + std::to_string(made[0].id) + ", %0") != text.npos);
+}
+
 TEST_CASE("a module") {
   Builder b;
   const Value x = b.parameter(kF32x2x3, "jax.buffer_donor = true");

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/families.h"
+#include "ops/growing.h"
 
 namespace tpu::ops {
 namespace {
@@ -84,7 +85,8 @@ void add_attention(Table& ops) {
             const Value out = b.div(weighted, b.broadcast_in_dim(safe, weighted.dims(), {0, 1, 2}));
             return Values{b.reshape(out, call.results[0]->dims), b.reshape(s.log_sum(), call.results[1]->dims),
                           b.zeros(*call.results[2]), b.zeros(*call.results[3])};
-          });
+          })
+      .grows_by(grows_attention);
   ops.add("_scaled_dot_product_fused_attention_overrideable_backward", plain,
           [](Builder& b, Value grad, Value query, Value key, Value value, optional<Value> bias, Dims, Value,
              Value log_sum, optional<Value>, optional<Value>, int64_t, int64_t, double, bool causal, optional<Value>,

@@ -97,18 +97,26 @@ void add_constants(Table& ops) {
     return broadcast(b, call, v);
   });
   ops.add("scalar_tensor", plain, [](Builder&, Scalar v, Ignore, Ignore, Ignore, Ignore) { return Value(v); });
-  ops.add("zeros_like", plain, [](Builder& b, const Call& call, Like, Ignore, Ignore, Ignore, Ignore, Ignore) {
-    return b.zeros(*call.results[0]);
-  });
-  ops.add("ones_like", plain, [](Builder& b, const Call& call, Like, Ignore, Ignore, Ignore, Ignore, Ignore) {
-    return b.full(1, call.results[0]->dtype, call.results[0]->dims);
-  });
-  ops.add("full_like", plain, [](Builder& b, const Call& call, Like, Scalar v, Ignore, Ignore, Ignore, Ignore, Ignore) {
-    return broadcast(b, call, v);
-  });
-  ops.add("zero", plain, [](Builder& b, const Call& call, Like) { return b.zeros(*call.results[0]); });
-  ops.add("fill.Scalar", plain, [](Builder& b, const Call& call, Like, Scalar v) { return broadcast(b, call, v); });
-  ops.add("fill.Tensor", plain, [](Builder& b, const Call& call, Like, Raw v) { return broadcast(b, call, v); });
+  ops.add("zeros_like", plain,
+          [](Builder& b, const Call& call, Like, Ignore, Ignore, Ignore, Ignore, Ignore) {
+            return b.zeros(*call.results[0]);
+          })
+      .computes_apart();
+  ops.add("ones_like", plain,
+          [](Builder& b, const Call& call, Like, Ignore, Ignore, Ignore, Ignore, Ignore) {
+            return b.full(1, call.results[0]->dtype, call.results[0]->dims);
+          })
+      .computes_apart();
+  ops.add("full_like", plain,
+          [](Builder& b, const Call& call, Like, Scalar v, Ignore, Ignore, Ignore, Ignore, Ignore) {
+            return broadcast(b, call, v);
+          })
+      .computes_apart();
+  ops.add("zero", plain, [](Builder& b, const Call& call, Like) { return b.zeros(*call.results[0]); }).computes_apart();
+  ops.add("fill.Scalar", plain, [](Builder& b, const Call& call, Like, Scalar v) { return broadcast(b, call, v); })
+      .computes_apart();
+  ops.add("fill.Tensor", plain, [](Builder& b, const Call& call, Like, Raw v) { return broadcast(b, call, v); })
+      .computes_apart();
   ops.add("eye", plain,
           [](Builder& b, const Call& call, int64_t, Ignore, Ignore, Ignore, Ignore) { return eye(b, call); });
   ops.add("eye.m", plain,
@@ -176,8 +184,8 @@ void add_factory(Table& ops) {
   add_constants(ops);
   add_sequences(ops);
   add_arange(ops);
-  ops.add("tril", plain, lowering<triangle<false>>);
-  ops.add("triu", plain, lowering<triangle<true>>);
+  ops.add("tril", plain, lowering<triangle<false>>).computes_apart();
+  ops.add("triu", plain, lowering<triangle<true>>).computes_apart();
   ops.add("copy", broadcasting, [](Builder&, Value, Raw src, bool) { return Value(src); });
   ops.add("clone", broadcasting, [](Builder&, Raw x, Ignore) { return Value(x); });
   ops.add("_to_copy", broadcasting,

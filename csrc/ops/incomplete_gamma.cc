@@ -228,8 +228,8 @@ Value incomplete_gamma(Builder& b, Value a, Value x) {
 }  // namespace
 
 void add_incomplete_gamma(Table& ops) {
-  ops.add("igamma", pointwise, lowering<incomplete_gamma<false>>);
-  ops.add("igammac", pointwise, lowering<incomplete_gamma<true>>);
+  ops.add("igamma", together, lowering<incomplete_gamma<false>>);
+  ops.add("igammac", together, lowering<incomplete_gamma<true>>);
 }
 
 }  // namespace tpu::ops

@@ -123,7 +123,8 @@ constexpr auto pad_backward = [](Builder& b, const Call& call, Value grad, Value
 
 void add_joining(Table& ops) {
   ops.add("cat", plain,
-          [](Builder& b, const Call& call, Values parts, int64_t dim) { return join(b, call, parts, dim); });
+          [](Builder& b, const Call& call, Values parts, int64_t dim) { return join(b, call, parts, dim); })
+      .joins_parts();
   ops.add("stack", plain, [](Builder& b, const Call& call, Values parts, int64_t dim) {
     const int64_t at = dim < 0 ? dim + call.results[0]->rank() : dim;
     for (Value& part : parts) part = b.expand_dims(part, {at});

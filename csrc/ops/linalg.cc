@@ -213,7 +213,7 @@ void add_linalg(Table& ops) {
   add_triangular(ops);
   add_qr(ops);
   add_spectral(ops);
-  ops.add("linalg_cross", pointwise, [](Builder& b, const Call& call, Value x, Value y, int64_t dim) {
+  ops.add("linalg_cross", together, [](Builder& b, const Call& call, Value x, Value y, int64_t dim) {
     if (call.results[0]->numel() == 0) return b.zeros({x.dtype(), call.results[0]->dims});
     const int64_t d = dim < 0 ? dim + x.rank() : dim;
     return b.sub(b.mul(rolled(b, x, d, 1), rolled(b, y, d, 2)), b.mul(rolled(b, x, d, 2), rolled(b, y, d, 1)));

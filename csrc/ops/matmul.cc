@@ -1,5 +1,6 @@
 // Products of matrices and vectors. Narrow floats are multiplied exactly, summed in float32 and rounded once.
 #include "ops/families.h"
+#include "ops/growing.h"
 #include "ops/refusing.h"
 
 namespace tpu::ops {
@@ -72,8 +73,8 @@ Status refuse_dot(const Call& call) {
 
 void add_matmul(Table& ops) {
   const auto product = [](Builder& b, Value x, Value y) { return matmul(b, x, y); };
-  ops.add("mm", multiplication, product);
-  ops.add("bmm", multiplication, product);
+  ops.add("mm", multiplication, product).grows_by(grows_product<0>);
+  ops.add("bmm", multiplication, product).grows_by(grows_product<0>);
   const auto product_as = [](Builder& b, Value x, Value y, DType) { return matmul(b, x, y); };
   ops.add("mm.dtype", multiplication, product_as);
   ops.add("bmm.dtype", multiplication, product_as);
@@ -81,8 +82,8 @@ void add_matmul(Table& ops) {
   const auto add_product = [](Builder& b, const Call& call, Value self, Value x, Value y, Factor beta, Factor alpha) {
     return blend(b, call, self, matmul(b, x, y), beta, alpha);
   };
-  ops.add("addmm", multiplication, add_product).refuses(refuse_addmm);
-  ops.add("baddbmm", multiplication, add_product).refuses(refuse_baddbmm);
+  ops.add("addmm", multiplication, add_product).refuses(refuse_addmm).grows_by(grows_product<1>);
+  ops.add("baddbmm", multiplication, add_product).refuses(refuse_baddbmm).grows_by(grows_product<1>);
   const auto add_product_as = [](Builder& b, const Call& call, Value self, Value x, Value y, DType, Factor beta,
                                  Factor alpha) { return blend(b, call, self, matmul(b, x, y), beta, alpha); };
   ops.add("addmm.dtype", multiplication, add_product_as);

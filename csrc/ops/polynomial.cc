@@ -161,18 +161,18 @@ Value legendre(Builder& b, Value x, Value n) {
 }  // namespace
 
 void add_polynomial(Table& ops) {
-  ops.add("special_chebyshev_polynomial_t", pointwise, lowering<chebyshev_polynomial<ChebyshevT>>);
-  ops.add("special_chebyshev_polynomial_u", pointwise, lowering<chebyshev_polynomial<ChebyshevU>>);
-  ops.add("special_chebyshev_polynomial_v", pointwise, lowering<chebyshev_polynomial<ChebyshevV>>);
-  ops.add("special_chebyshev_polynomial_w", pointwise, lowering<chebyshev_polynomial<ChebyshevW>>);
-  ops.add("special_shifted_chebyshev_polynomial_t", pointwise, lowering<shifted<ChebyshevT>>);
-  ops.add("special_shifted_chebyshev_polynomial_u", pointwise, lowering<shifted<ChebyshevU>>);
-  ops.add("special_shifted_chebyshev_polynomial_v", pointwise, lowering<shifted<ChebyshevV>>);
-  ops.add("special_shifted_chebyshev_polynomial_w", pointwise, lowering<shifted<ChebyshevW>>);
-  ops.add("special_hermite_polynomial_h", pointwise, lowering<hermite<HermiteH>>);
-  ops.add("special_hermite_polynomial_he", pointwise, lowering<hermite<HermiteHe>>);
-  ops.add("special_laguerre_polynomial_l", pointwise, lowering<laguerre>);
-  ops.add("special_legendre_polynomial_p", pointwise, lowering<legendre>);
+  ops.add("special_chebyshev_polynomial_t", together, lowering<chebyshev_polynomial<ChebyshevT>>);
+  ops.add("special_chebyshev_polynomial_u", together, lowering<chebyshev_polynomial<ChebyshevU>>);
+  ops.add("special_chebyshev_polynomial_v", together, lowering<chebyshev_polynomial<ChebyshevV>>);
+  ops.add("special_chebyshev_polynomial_w", together, lowering<chebyshev_polynomial<ChebyshevW>>);
+  ops.add("special_shifted_chebyshev_polynomial_t", together, lowering<shifted<ChebyshevT>>);
+  ops.add("special_shifted_chebyshev_polynomial_u", together, lowering<shifted<ChebyshevU>>);
+  ops.add("special_shifted_chebyshev_polynomial_v", together, lowering<shifted<ChebyshevV>>);
+  ops.add("special_shifted_chebyshev_polynomial_w", together, lowering<shifted<ChebyshevW>>);
+  ops.add("special_hermite_polynomial_h", together, lowering<hermite<HermiteH>>);
+  ops.add("special_hermite_polynomial_he", together, lowering<hermite<HermiteHe>>);
+  ops.add("special_laguerre_polynomial_l", together, lowering<laguerre>);
+  ops.add("special_legendre_polynomial_p", together, lowering<legendre>);
 }
 
 }  // namespace tpu::ops

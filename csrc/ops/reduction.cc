@@ -1,4 +1,5 @@
 #include "ops/families.h"
+#include "ops/growing.h"
 #include "ops/reducing.h"
 #include "ops/refusing.h"
 
@@ -79,19 +80,23 @@ double order(const optional<Number>& p) { return p ? p->to_double() : 2; }
 
 void add_sums(Table& ops) {
   ops.add("sum", reduction, [](Builder& b, Value x, optional<DType>) { return sum(b, x, all_dims(x)); })
-      .in_result_dtype();
+      .in_result_dtype()
+      .grows_by(grows_reduction<Reducing::kSum>);
   ops.add("sum.dim_IntList", reduction,
           [](Builder& b, const Call& call, Value x, optional<Dims> dim, bool, optional<DType>) {
             return fit(b, call, sum(b, x, reduced_dims(x, dim)));
           })
-      .in_result_dtype();
+      .in_result_dtype()
+      .grows_by(grows_reduction<Reducing::kSum>);
   ops.add("mean", reduction, [](Builder& b, Value x, optional<DType>) { return mean(b, x, all_dims(x)); })
-      .in_result_dtype();
+      .in_result_dtype()
+      .grows_by(grows_reduction<Reducing::kMean>);
   ops.add("mean.dim", reduction,
           [](Builder& b, const Call& call, Value x, optional<Dims> dim, bool, optional<DType>) {
             return fit(b, call, mean(b, x, reduced_dims(x, dim)));
           })
-      .in_result_dtype();
+      .in_result_dtype()
+      .grows_by(grows_reduction<Reducing::kMean>);
   ops.add("nansum", reduction,
           [](Builder& b, const Call& call, Value x, optional<Dims> dim, bool, optional<DType>) {
             return fit(b, call, sum(b, b.select(is_nan(b, x), b.zeros_like(x), x), reduced_dims(x, dim)));
@@ -102,40 +107,51 @@ void add_sums(Table& ops) {
       .in_result_dtype();
   ops.add("prod", reduction,
           [](Builder& b, Value x, optional<DType>) { return b.reduce(Reduce::kMul, x, all_dims(x)); })
-      .in_result_dtype();
+      .in_result_dtype()
+      .grows_by(grows_reduction<Reducing::kProduct>);
   ops.add("prod.dim_int", reduction,
           [](Builder& b, const Call& call, Value x, int64_t dim, bool, optional<DType>) {
             return fit(b, call, b.reduce(Reduce::kMul, x, reduced_dims(x, dim)));
           })
-      .in_result_dtype();
+      .in_result_dtype()
+      .grows_by(grows_reduction<Reducing::kProduct>);
   ops.add("trace", reduction,
           [](Builder& b, Value x) {
             const Value diagonal = b.eq(b.iota(DType::kS32, x.dims(), 0), b.iota(DType::kS32, x.dims(), 1));
             return sum(b, b.select(diagonal, x, b.zeros_like(x)), {0, 1});
           })
       .in_result_dtype();
-  ops.add("count_nonzero", plain, [](Builder& b, Value x, optional<int64_t> dim) {
-    return count_nonzero(b, x, dim ? reduced_dims(x, *dim) : all_dims(x));
-  });
+  ops.add("count_nonzero", plain,
+          [](Builder& b, Value x, optional<int64_t> dim) {
+            return count_nonzero(b, x, dim ? reduced_dims(x, *dim) : all_dims(x));
+          })
+      .grows_by(grows_reduction<Reducing::kCount>);
   ops.add("count_nonzero.dim_IntList", plain,
-          [](Builder& b, Value x, Dims dim) { return count_nonzero(b, x, reduced_dims(x, dim)); });
+          [](Builder& b, Value x, Dims dim) { return count_nonzero(b, x, reduced_dims(x, dim)); })
+      .grows_by(grows_reduction<Reducing::kCount>);
 }
 
 template <Reduce how>
 void add_extremum(Table& ops, const char* all, const char* dim, const char* dims, const char* arg) {
   const auto some = [](const Call& call) { return has_elements(call); };
-  ops.add(all, plain, [](Builder& b, Value x) { return b.reduce(how, x, all_dims(x)); }).refuses(some);
+  constexpr Reducing kValue = how == Reduce::kMax ? Reducing::kMax : Reducing::kMin;
+  constexpr Reducing kPosition = how == Reduce::kMax ? Reducing::kArgMax : Reducing::kArgMin;
+  ops.add(all, plain, [](Builder& b, Value x) { return b.reduce(how, x, all_dims(x)); })
+      .refuses(some)
+      .grows_by(grows_reduction<kValue>);
   ops.add(dim, plain,
           [](Builder& b, const Call& call, Value x, int64_t dim, bool) -> Values {
             const Extremum e = extremum(b, how, at_least_1d(b, x), axis(dim, x.rank()));
             return {fit(b, call, e.value), fit(b, call, e.index, 1)};
           })
-      .refuses(some);
+      .refuses(some)
+      .grows_by(grows_reduction<kValue>);
   ops.add(dims, plain,
           [](Builder& b, const Call& call, Value x, Dims dim, bool) {
             return fit(b, call, b.reduce(how, x, reduced_dims(x, dim)));
           })
-      .refuses(some);
+      .refuses(some)
+      .grows_by(grows_reduction<kValue>);
   ops.add(arg, plain,
           [](Builder& b, const Call& call, Value x, optional<int64_t> dim, bool) {
             const Value line = dim ? at_least_1d(b, x) : b.flatten(x);
@@ -144,20 +160,26 @@ void add_extremum(Table& ops, const char* all, const char* dim, const char* dims
       .refuses([](const Call& call) {
         TPU_RETURN_IF_ERROR(is_not_bool(call));
         return has_elements(call);
-      });
+      })
+      .grows_by(grows_reduction<kPosition>);
 }
 
 template <Reduce how>
 void add_truth(Table& ops, const char* all, const char* dim, const char* dims) {
-  ops.add(all, plain, [](Builder& b, Value x) { return b.reduce(how, b.convert(x, DType::kBool), all_dims(x)); });
-  ops.add(dim, plain, [](Builder& b, const Call& call, Value x, int64_t dim, bool) {
-    return fit(b, call, b.reduce(how, b.convert(x, DType::kBool), reduced_dims(x, dim)));
-  });
-  ops.add(dims, plain, [](Builder& b, const Call& call, Value x, optional<Dims> dim, bool) {
-    // Here an empty list means no dims.
-    const Dims over = dim && dim->empty() ? Dims{} : reduced_dims(x, dim);
-    return fit(b, call, b.reduce(how, b.convert(x, DType::kBool), over));
-  });
+  ops.add(all, plain, [](Builder& b, Value x) { return b.reduce(how, b.convert(x, DType::kBool), all_dims(x)); })
+      .grows_by(grows_reduction < how == Reduce::kAnd ? Reducing::kAll : Reducing::kAny >);
+  ops.add(dim, plain,
+          [](Builder& b, const Call& call, Value x, int64_t dim, bool) {
+            return fit(b, call, b.reduce(how, b.convert(x, DType::kBool), reduced_dims(x, dim)));
+          })
+      .grows_by(grows_reduction < how == Reduce::kAnd ? Reducing::kAll : Reducing::kAny >);
+  ops.add(dims, plain,
+          [](Builder& b, const Call& call, Value x, optional<Dims> dim, bool) {
+            // Here an empty list means no dims.
+            const Dims over = dim && dim->empty() ? Dims{} : reduced_dims(x, dim);
+            return fit(b, call, b.reduce(how, b.convert(x, DType::kBool), over));
+          })
+      .grows_by(grows_reduction < how == Reduce::kAnd ? Reducing::kAll : Reducing::kAny >);
 }
 
 void add_moments(Table& ops) {

@@ -1,5 +1,9 @@
 #include "ops/row.h"
 
+#include <algorithm>
+
+#include "ops/growing.h"
+
 namespace tpu::ops {
 
 double Number::to_double() const {
@@ -130,9 +134,17 @@ Drawn ArgOf<Drawn>::get(Unpacker& u) {
 
 }  // namespace detail
 
+Row& Row::computes_apart() {
+  grows = grows_pointwise;
+  apart = true;
+  return *this;
+}
+
 Row& Table::insert(Row row) {
   row.draws = !row.args.empty() && row.args.back() == Arg::kDrawn;
   if (row.draws) row.args.pop_back();
+  const bool random = row.draws || std::ranges::find(row.args, Arg::kRandom) != row.args.end();
+  if (row.trait.broadcasts && row.trait.apart && !random) row.computes_apart();
   std::string name = row.name;
   return rows_.insert_or_assign(std::move(name), std::move(row)).first->second;
 }

@@ -125,10 +125,13 @@ struct Trait {
   bool widens = true;                 // narrower floats compute in float32
   bool one_dtype = false;             // tensors of different dtypes are an error that no meta function finds
   bool multiplies = false;            // torch.set_float32_matmul_precision() is for it
+  bool apart = true;                  // where it broadcasts: no element depends on what else is there
 };
 inline constexpr Trait pointwise{"pointwise", true, true, true};  // TensorIterator ops
-inline constexpr Trait exact{"exact", true, true, true, false};   // pointwise, but nothing rounds: a number is
-                                                                  // rounded to the common dtype, then compared
+inline constexpr Trait together{
+    .name = "pointwise", .promotes = true, .broadcasts = true, .commutes_with_layout = true, .apart = false};
+inline constexpr Trait exact{"exact", true, true, true, false};  // pointwise, but nothing rounds: a number is
+                                                                 // rounded to the common dtype, then compared
 inline constexpr Trait broadcasting{"broadcasting", false, true, true};
 inline constexpr Trait plain{"plain"};
 inline constexpr Trait contraction{.name = "contraction", .one_dtype = true};
@@ -150,6 +153,9 @@ DType always(DType /*result*/) {
   return dtype;
 }
 using Sizes = Dims (*)(std::span<const double> numbers);
+// How the row works on operands with padding: growing.h. None: it reads them without.
+struct Growth;
+using Grows = bool (*)(Growth& growth);
 
 struct Row {
   std::string name;
@@ -169,6 +175,9 @@ struct Row {
   Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
   Refusal refusal = nullptr;
   ResultTypes result_types = nullptr;  // instead of PyTorch's meta function, where that lacks or is wrong
+  Grows grows = nullptr;
+  bool apart = false;  // each element by itself, so that it has the same bits however the compiler arranges its work
+  bool joins = false;  // its list, along the dim after it: where tensors grow
 
   // The lowering returns them after the results of the schema.
   Row& writes(std::vector<int> arguments, int if_argument = -1) {
@@ -203,6 +212,17 @@ struct Row {
   }
   Row& results(ResultTypes types) {
     result_types = types;
+    return *this;
+  }
+  Row& grows_by(Grows f) {
+    grows = f;
+    return *this;
+  }
+  // Its tensors have the shape of its result, and no element depends on what else is there.
+  Row& computes_apart();
+  Row& joins_parts() {
+    joins = true;
+    apart = true;
     return *this;
   }
   // In Debug mode: values of tensor `index` must lie in [-size, size) of dimension `dim` of tensor `of`... see

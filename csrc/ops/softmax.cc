@@ -1,4 +1,5 @@
 #include "ops/families.h"
+#include "ops/growing.h"
 #include "ops/reducing.h"
 #include "ops/refusing.h"
 
@@ -26,7 +27,8 @@ void add_softmax(Table& ops) {
         TPU_RETURN_IF_ERROR(is_inexact(call));
         return dim_exists(call);
       })
-      .in_result_dtype();
+      .in_result_dtype()
+      .grows_by(grows_along<1>);
   ops.add("_log_softmax", reduction,
           [](Builder& b, Value x, int64_t dim, bool) {
             const Dims over = reduced_dims(x, dim);
@@ -37,14 +39,19 @@ void add_softmax(Table& ops) {
         TPU_RETURN_IF_ERROR(is_inexact(call));
         return dim_exists(call);
       })
-      .in_result_dtype();
-  ops.add("_softmax_backward_data", reduction, [](Builder& b, Value grad, Value y, int64_t dim, DType) {
-    const Value both = b.mul(grad, y);
-    return b.sub(both, b.mul(y, sum_along(b, both, reduced_dims(y, dim))));
-  });
-  ops.add("_log_softmax_backward_data", reduction, [](Builder& b, Value grad, Value y, int64_t dim, DType) {
-    return b.sub(grad, b.mul(b.exp(y), sum_along(b, grad, reduced_dims(y, dim))));
-  });
+      .in_result_dtype()
+      .grows_by(grows_along<1>);
+  ops.add("_softmax_backward_data", reduction,
+          [](Builder& b, Value grad, Value y, int64_t dim, DType) {
+            const Value both = b.mul(grad, y);
+            return b.sub(both, b.mul(y, sum_along(b, both, reduced_dims(y, dim))));
+          })
+      .grows_by(grows_along<2>);
+  ops.add("_log_softmax_backward_data", reduction,
+          [](Builder& b, Value grad, Value y, int64_t dim, DType) {
+            return b.sub(grad, b.mul(b.exp(y), sum_along(b, grad, reduced_dims(y, dim))));
+          })
+      .grows_by(grows_along<2>);
 }
 
 }  // namespace tpu::ops

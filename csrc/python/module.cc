@@ -3,6 +3,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "aten/errors.h"
+#include "aten/growth.h"
 #include "aten/meta.h"
 #include "aten/registration.h"
 #include "cache/store.h"
@@ -63,6 +64,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "set_mode", [](int mode) { aten::check(runtime::Region::current().set_mode(static_cast<Mode>(mode))); },
       py::call_guard<py::gil_scoped_release>());
+  m.def("dynamism", [] { return static_cast<int>(aten::dynamism()); });
+  m.def("set_dynamism", [](int level) { aten::set_dynamism(static_cast<aten::Dynamism>(level)); });
   m.def("set_default_mode", [](int mode) { runtime::set_default_mode(static_cast<Mode>(mode)); });
 }
 
