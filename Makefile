@@ -10,7 +10,7 @@ SOURCES = $(wildcard csrc/*.cc csrc/*/*.cc csrc/*/*.h)
 
 N ?= 300
 
-.PHONY: fuzz tpu-check help setup configure build test test-cpp test-py test-second conformance demo bench lint format clean
+.PHONY: fuzz tpu-check help setup configure build test test-cpp test-py test-sanitized test-second conformance demo bench lint format clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -40,6 +40,18 @@ test-cpp: $(BUILD)/build.ninja  ## the C++ tests (PRESET=asan or tsan: under tha
 
 test-py: build  ## the Python tests
 	@python -m pytest -n 2 $(ARGS)
+
+# The interpreter, torch and the plugin know nothing of sanitizers: those come before them, and no leak is told of, since
+# Python frees little at its end.
+SANITIZED = env TPU_SANITIZED="$$(echo $(CURDIR)/$(BUILD)/torch_tpu/_C*.so)" \
+  PYTHONPATH=$(CURDIR)/tools/sanitizers PYTHONMALLOC=malloc \
+  LD_PRELOAD="$$(g++ -print-file-name=lib$(PRESET).so) $$(g++ -print-file-name=libstdc++.so)" \
+  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+  TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=$(CURDIR)/tools/sanitizers/threads.supp
+
+test-sanitized: $(BUILD)/build.ninja  ## Python tests of threads and the cache (PRESET=asan or tsan: under that sanitizer)
+	@flock $(BUILD) ninja -C $(BUILD) _C
+	@$(SANITIZED) python -m pytest -q $(or $(ARGS),tests/test_threads.py $(wildcard tests/test_cache*.py))
 
 # Its compiler is years apart from the first one's.
 test-second: build  ## the Python tests on the second CPU plugin

@@ -43,6 +43,9 @@ class Finished:
         return f"exit code {self.code}\n{self.out[-3000:]}\n{self.err[-6000:]}"
 
 
+SLOWER = 5 if "TPU_SANITIZED" in os.environ else 1  # a sanitizer's build
+
+
 @pytest.fixture
 def python() -> Callable[..., Finished]:
     """``python(code, **env)`` runs a program in a new interpreter, which must end well and in time."""
@@ -53,7 +56,7 @@ def python() -> Callable[..., Finished]:
             env={**os.environ, **env},
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=timeout * SLOWER,
         )
         result = Finished(done)
         assert result.code == code_expected, str(result)

@@ -31,6 +31,12 @@ REFUSED_AS_ON_CPU: dict[str, str] = {
     "bitwise on floats": "bits are those of integers",
     "a shift of floats": "bits are those of integers",
     "a greatest common divisor of floats": "divisors are those of integers",
+    "a mask drawn by integers": "a probability is a float",
+    "counts drawn by integers": "a rate is a float",
+    "a gamma distribution of integers": "its parameters are floats",
+    "a Dirichlet distribution of integers": "its parameters are floats",
+    "a normal distribution of integer deviation": "it draws in the dtype of what is given, which are floats",
+    "a normal distribution of integer mean": "it draws in the dtype of what is given, which are floats",
 }
 
 # Why a test may be skipped: what it needs is not ours to give.

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import torch_tpu
-from torch_tpu._explain import Compiled, reasons
+from torch_tpu import _C
+from torch_tpu._explain import Compiled, live, reasons
 
 
 @pytest.fixture
@@ -285,6 +286,29 @@ def test_a_storm_warns_once_at_its_line(sizes: Any) -> None:
     assert storm.versions == 35 and storm.seconds > 0 and storm.reason.endswith("went from 34 to 35")
     assert "a new i compiles nothing" in storm.advice and str(storm.versions) in str(storm)
     assert f"to avoid it: {storm.advice}" in str(e)
+
+
+def test_storms_are_looked_at_only_when_one_begins(sizes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Describing all of them takes longer the more there are, and with TORCH_TPU_EXPLAIN=1 each compile is told."""
+    x = torch.zeros(50, sizes()).tpu()
+    looked, told, storms = [], [], live.explaining.storms
+    monkeypatch.setattr(live.explaining, "storms", lambda: looked.append(1) or storms())
+    monkeypatch.setattr(live, "_write", told.append)
+    monkeypatch.setattr(live, "_told", _C.explain_count())
+    monkeypatch.setattr(live, "_each", True)
+
+    @anew
+    def work() -> None:
+        for n in range(1, 45):
+            x[:n].exp()
+
+    _C.explain_listen(live._tell, True)
+    try:
+        lines, _ = caught_storms(work)
+    finally:
+        _C.explain_listen(live._tell, False)
+    assert lines == [line(work, 3)] and len(looked) == 1
+    assert sum("aten::exp" in text for text in told) == 44
 
 
 def test_a_fused_program_is_a_storm_sooner(sizes: Any) -> None:

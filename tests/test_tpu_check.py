@@ -1,9 +1,15 @@
 """The op table under a TPU's compiler: a sample of it, and the tool itself."""
 
-import pytest
-from ledger import NEEDS_LIBTPU
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
-from tools.tpu_check import collect, ledger, page
+import pytest
+import torch
+from ledger import NEEDS_LIBTPU
+from test_models import MODELS
+
+from tools.tpu_check import collect, direct, ledger, page
 from tools.tpu_check.__main__ import verdict
 from tools.tpu_check.verdict import Verdict, brief
 from torch_tpu.aot import Compiler, target
@@ -26,7 +32,8 @@ def test_a_sample_compiles_as_the_ledger_says() -> None:
     items = [*collect.models(), *collect.op_table(pattern=SAMPLE)]
     rows = {(item.name, item.dtype) for item in items}
     assert {("add.Tensor", "float32"), ("add.Tensor", "bfloat16"), ("convolution_backward", "bfloat16")} <= rows
-    assert {item.name.partition(",")[0] for item in items} >= {"model mlp", "model cnn", "model transformer"}
+    of_models = {(item.name.partition(",")[0], item.dtype) for item in items if item.name.startswith("model ")}
+    assert of_models == {(f"model {name}", dtype) for name in MODELS for dtype in ("float32", "bfloat16")}
     with Compiler("v6e") as compiler:
         verdicts = [verdict(compiler, "v6e", item) for item in items]
     assert ledger.surprises(verdicts, ledger.load()) == []
@@ -64,3 +71,27 @@ def test_the_page_counts() -> None:
     assert "| v6e | models | float32 | 1 | 1 | 100.0 % | 0 | 0 | 0.30 s |" in text
     assert "| sort | float32 | v5e, v6e | a \\| b |" in text and "`gcd`." in text
     assert brief("\n  why \n more") == "why"
+
+
+def test_a_fault_of_a_lowering_is_not_passed_over() -> None:
+    def refused() -> None:
+        raise RuntimeError("this dtype is not for it")
+
+    def call(n: int) -> torch.Tensor:
+        return torch.ones(n, device="tpu").exp()
+
+    ways = iter([partial(call, 3), refused, partial(call, 4)])
+    assert [op for op, _ in collect._recorded(ways)].count("exp") == 2
+
+    def ways_that_end() -> Iterator[Callable[[], Any]]:
+        yield partial(call, 3)
+        raise ValueError("no samples of this dtype")
+
+    assert "exp" in [op for op, _ in collect._recorded(ways_that_end())]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_direct_calls_make_programs(dtype: str) -> None:
+    made = {op for op, _ in collect._recorded(direct.calls(getattr(torch, dtype)))}
+    ours = {"gcd", "bitwise_xor.Scalar_Tensor"} if dtype == "int64" else {"baddbmm.dtype", "_fused_rms_norm_backward"}
+    assert ours <= made and "tril_indices" in made

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -133,11 +134,12 @@ def training_step(make: Callable[[], tuple[nn.Module, torch.Tensor]], mode: str)
     return Step(programs, before, most)
 
 
-def fusion(chips: list[str]) -> None:
+def fusion(chips: list[str], only: str) -> None:
     """A training step as DeferAndFuse cuts it, and operator by operator."""
     print("| chip | training step | mode | programs | launches | written and read | memory at the peak | estimated |")
     print("|---|---|---|---|---|---|---|---|")
-    runs = [(name, mode, training_step(make, mode)) for name, make in MODELS.items() for mode in ("strict", "defer")]
+    chosen = [(name, mode) for name in MODELS if re.search(only, name) for mode in ("strict", "defer")]
+    runs = [(name, mode, training_step(MODELS[name], mode)) for name, mode in chosen]
     for chip in chips:
         with Compiler(chip) as compiler:
             for name, mode, step in runs:
@@ -156,8 +158,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="measure_tpu", description=__doc__)
     parser.add_argument("what", choices=("precision", "fusion"))
     parser.add_argument("--chips", nargs="+", choices=CHIPS, default=list(CHIPS))
+    parser.add_argument("--models", default="", metavar="REGEX", help="of fusion; default all")
     options = parser.parse_args()
-    {"precision": precision, "fusion": fusion}[options.what](options.chips)
+    if options.what == "precision":
+        precision(options.chips)
+    else:
+        fusion(options.chips, options.models)
     return 0
 
 

@@ -112,9 +112,47 @@ std::vector<at::Tensor> eigvals(Arguments a) {
   return {of_vectors(x, x.size(-1), dtype)};
 }
 
+// --- Products with a dtype of their own -----------------------------------------------------------------------------
+
+// Of self + product. PyTorch's functions want one dtype of all, and that of baddbmm takes the dtype for a factor.
+template <bool kInBatches>
+std::vector<at::Tensor> add_product_as(Arguments a) {
+  const at::Tensor &self = a[0].toTensor(), &x = a[1].toTensor(), &y = a[2].toTensor();
+  const at::ScalarType dtype = a[3].toScalarType(), given = x.scalar_type();
+  TORCH_CHECK(given == y.scalar_type(), "mat1 and mat2 must have the same dtype, but got ", given, " and ",
+              y.scalar_type());
+  TORCH_CHECK(dtype == given || (dtype == at::kFloat && (given == at::kHalf || given == at::kBFloat16)),
+              "out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs, but got ", dtype, " for ",
+              given);
+  TORCH_CHECK(self.scalar_type() == dtype || self.scalar_type() == given,
+              "self dtype must match either out_dtype or mat1 dtype, but got ", self.scalar_type());
+  const auto meta = [](const at::Tensor& t) { return at::empty(t.sizes(), t.options().device(at::kMeta)); };
+  const at::Tensor product = kInBatches ? at::bmm(meta(x), meta(y)) : at::mm(meta(x), meta(y));
+  return {product.to(dtype)};
+}
+
+// --- Draws ----------------------------------------------------------------------------------------------------------
+
+std::vector<at::Tensor> binomial(Arguments a) {
+  for (const size_t i : {0, 1}) {
+    const at::ScalarType dtype = a[i].toTensor().scalar_type();
+    TORCH_CHECK_VALUE(at::isFloatingType(dtype), "binomial only supports floating-point dtypes for ",
+                      i == 0 ? "count" : "prob", ", got: ", dtype);
+  }
+  const at::Tensor& count = a[0].toTensor();
+  return {at::empty(count.sizes(), count.options().device(at::kMeta))};
+}
+
 const std::map<std::string, OwnMeta, std::less<>> kMetas = {
-    {"_fft_c2c", {&fft_c2c}},        {"_fft_c2r", {&fft_c2r}},  {"_fft_r2c", {&fft_r2c}},
-    {"_linalg_eigvals", {&eigvals}}, {"geqrf", {&geqrf, true}}, {"linalg_eig", {&eig, true}},
+    {"_fft_c2c", {&fft_c2c}},
+    {"_fft_c2r", {&fft_c2r}},
+    {"_fft_r2c", {&fft_r2c}},
+    {"addmm.dtype", {&add_product_as<false>}},
+    {"baddbmm.dtype", {&add_product_as<true>}},
+    {"_linalg_eigvals", {&eigvals}},
+    {"binomial", {&binomial}},
+    {"geqrf", {&geqrf, true}},
+    {"linalg_eig", {&eig, true}},
 };
 
 }  // namespace

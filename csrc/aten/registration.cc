@@ -59,10 +59,12 @@ const Overload* make(const ops::Row& row, const std::string& name, Overload::Kin
 std::map<std::string, const Overload*, std::less<>> wrapped = {
     {"copy_", nullptr}, {"_to_copy", nullptr}, {"clone", nullptr}};
 
-// A kernel would take away the derivative that a composite has from its parts; not where the CPU has one too.
+// A kernel would take away the derivative that a composite has from its parts; not where it has one of its own, or the
+// CPU has a kernel too.
 bool is_composite(const Overload& overload) {
-  return overload.handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
-         !overload.handle.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+  const auto has = [&](c10::DispatchKey key) { return overload.handle.hasKernelForDispatchKey(key); };
+  return has(c10::DispatchKey::CompositeImplicitAutograd) && !has(c10::DispatchKey::Autograd) &&
+         !has(c10::DispatchKey::CPU);
 }
 
 // Overloads with a step of their own before the engine.

@@ -2,6 +2,7 @@
 #include "ops/bounds.h"
 #include "ops/families.h"
 #include "ops/indexing.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -194,6 +195,12 @@ void add_embedding(Table& ops) {
           [](Builder& b, Value weight, Value indices, Scalar max_norm, double p) {
             return renorm(b, weight, indices, max_norm, p);
           })
+      .refuses([](const Call& call) {
+        const DType dtype = call.operands[0]->dtype;
+        if (is_float(dtype) || is_complex(dtype)) return Status();
+        return invalid("norm(): input dtype should be either floating point or complex. Got " + kernel_name(dtype) +
+                       " instead.");
+      })
       .checks(
           [](Builder& b, Value weight, Value indices, Scalar, double) { return bounds(b, indices, weight.dim(0)); });
   add_bags(ops);

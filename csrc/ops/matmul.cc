@@ -7,6 +7,7 @@ namespace tpu::ops {
 namespace {
 
 constexpr Trait promoting{"promoting", true};  // operands keep their shapes
+constexpr Trait mixed_multiplication{.name = "multiplication", .multiplies = true};
 
 DType sums_in(Value x) { return opmath_of(x.dtype()); }
 
@@ -86,8 +87,9 @@ void add_matmul(Table& ops) {
   ops.add("baddbmm", multiplication, add_product).refuses(refuse_baddbmm).grows_by(grows_product<1>);
   const auto add_product_as = [](Builder& b, const Call& call, Value self, Value x, Value y, DType, Factor beta,
                                  Factor alpha) { return blend(b, call, self, matmul(b, x, y), beta, alpha); };
-  ops.add("addmm.dtype", multiplication, add_product_as);
-  ops.add("baddbmm.dtype", multiplication, add_product_as);
+  // Which dtypes go together: aten/own_metas.cc.
+  ops.add("addmm.dtype", mixed_multiplication, add_product_as).refuses(refuse_addmm);
+  ops.add("baddbmm.dtype", mixed_multiplication, add_product_as).refuses(refuse_baddbmm);
   ops.add("addbmm", multiplication,
           [](Builder& b, const Call& call, Value self, Value x, Value y, Factor beta, Factor alpha) {
             return blend(b, call, self, b.dot_general(x, y, {}, {}, {0, 2}, {0, 1}, sums_in(x)), beta, alpha);

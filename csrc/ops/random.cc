@@ -1,5 +1,6 @@
 #include "ops/families.h"
 #include "ops/philox.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -80,6 +81,12 @@ Value integers(Builder& b, const Call& call, Value from, std::optional<Scalar> t
   return is_int(work) && work != bits ? b.convert(number, work) : number;
 }
 
+// PyTorch draws in the dtype of the mean or deviation that is a tensor.
+Status refuse_normal(const Call& call) {
+  const DType dtype = call.operands[0]->dtype;
+  return is_float(dtype) || is_complex(dtype) ? Status() : not_implemented("normal_kernel_tpu", dtype);
+}
+
 void add_distributions(Table& ops) {
   ops.add("uniform", pointwise, [](Builder& b, const Call& call, Value, Factor from, Factor to, Random random) {
     const DType dtype = real_of(call.results[0]->dtype);
@@ -98,12 +105,16 @@ void add_distributions(Table& ops) {
             const Value both = b.real(mean);  // of the real and of the imaginary part
             return normal(b, call, b.complex(both, both), std, random);
           });
-  ops.add("normal.Tensor_float", pointwise, [](Builder& b, const Call& call, Value mean, Scalar std, Random random) {
-    return normal(b, call, mean, std, random);
-  });
-  ops.add("normal.float_Tensor", pointwise, [](Builder& b, const Call& call, Scalar mean, Value std, Random random) {
-    return normal(b, call, mean, std, random);
-  });
+  ops.add("normal.Tensor_float", pointwise,
+          [](Builder& b, const Call& call, Value mean, Scalar std, Random random) {
+            return normal(b, call, mean, std, random);
+          })
+      .refuses(refuse_normal);
+  ops.add("normal.float_Tensor", pointwise,
+          [](Builder& b, const Call& call, Scalar mean, Value std, Random random) {
+            return normal(b, call, mean, std, random);
+          })
+      .refuses(refuse_normal);
   ops.add("normal.Tensor_Tensor", pointwise, [](Builder& b, const Call& call, Value mean, Value std, Random random) {
     return normal(b, call, mean, std, random);
   });
@@ -148,7 +159,8 @@ void add_masks(Table& ops) {
   ops.add("bernoulli.p", pointwise,
           [](Builder& b, const Call& call, Value, Scalar p, Random random) { return bernoulli(b, call, p, random); });
   ops.add("bernoulli.Tensor", pointwise,
-          [](Builder& b, const Call& call, Value, Value p, Random random) { return bernoulli(b, call, p, random); });
+          [](Builder& b, const Call& call, Value, Value p, Random random) { return bernoulli(b, call, p, random); })
+      .refuses([](const Call& call) { return is_real(call, "bernoulli_tensor_tpu_p_"); });
   ops.add("native_dropout", pointwise,
           [](Builder& b, const Call& call, Value x, Scalar p, optional<bool> train, Drawn random) {
             if (train && !*train) return Values{x, b.full(1, DType::kBool, x.dims())};

@@ -73,6 +73,12 @@ inline Status are_whole(const Call& call, std::string_view kernel) {
 }
 inline Status are_whole(const Call& call) { return are_whole(call, name_of(call)); }
 
+// Of the last operand, which a distribution is about. `kernel`: as above.
+inline Status is_real(const Call& call, const char* kernel) {
+  const DType dtype = call.operands.back()->dtype;
+  return is_float(dtype) ? Status() : not_implemented(kernel, dtype);
+}
+
 // The sizes of all operands are those of one result, or 1.
 inline Status broadcast_together(const Call& call) {
   Dims all;

@@ -3,6 +3,7 @@
 
 #include "ops/families.h"
 #include "ops/philox.h"
+#include "ops/refusing.h"
 
 namespace tpu::ops {
 namespace {
@@ -151,20 +152,23 @@ Value binomial(Builder& b, Value count, Value prob, const Random& random) {
 
 void add_rejection(Table& ops) {
   ops.add("poisson", plain,
-          [](Builder& b, Value rate, Random random) { return poisson(b, b.convert(rate, compute_of(rate)), random); });
-  ops.add("binomial", plain,
-          [](Builder& b, const Call& call, Value count, Value prob, Random random) {
-            const DType dtype = compute_of(count);
-            const Dims& dims = call.results[0]->dims;
-            return binomial(b, b.broadcast_to(b.convert(count, dtype), dims),
-                            b.broadcast_to(b.convert(prob, dtype), dims), random);
-          })
-      .results(like<0>);
-  ops.add("_standard_gamma", plain, [](Builder& b, Value shape, Random random) {
-    const DType dtype = compute_of(shape);
-    const double least = shape.dtype() == DType::kF64 ? 0x1p-1022 : shape.dtype() == DType::kF16 ? 0x1p-14 : 0x1p-126;
-    return b.max(standard_gamma(b, b.convert(shape, dtype), random), b.scalar(least, dtype));
+          [](Builder& b, Value rate, Random random) { return poisson(b, b.convert(rate, compute_of(rate)), random); })
+      .refuses([](const Call& call) { return is_real(call, "poisson_tpu"); });
+  ops.add("binomial", plain, [](Builder& b, const Call& call, Value count, Value prob, Random random) {
+    const DType dtype = compute_of(count);
+    const Dims& dims = call.results[0]->dims;
+    return binomial(b, b.broadcast_to(b.convert(count, dtype), dims), b.broadcast_to(b.convert(prob, dtype), dims),
+                    random);
   });
+  ops.add("_standard_gamma", plain,
+          [](Builder& b, Value shape, Random random) {
+            const DType dtype = compute_of(shape);
+            const double least = shape.dtype() == DType::kF64   ? 0x1p-1022
+                                 : shape.dtype() == DType::kF16 ? 0x1p-14
+                                                                : 0x1p-126;
+            return b.max(standard_gamma(b, b.convert(shape, dtype), random), b.scalar(least, dtype));
+          })
+      .refuses([](const Call& call) { return is_real(call, "gamma_tpu"); });
   ops.add("_sample_dirichlet", plain,
           [](Builder& b, Value shape, Random random) {
             const DType dtype = compute_of(shape);
@@ -173,7 +177,8 @@ void add_rejection(Table& ops) {
             const Value total = b.expand_dims(b.reduce(hlo::Reduce::kAdd, parts, {last}), {last});
             return b.div(parts, b.broadcast_to(total, shape.dims()));
           })
-      .results(like<0>);
+      .results(like<0>)
+      .refuses([](const Call& call) { return is_real(call, "dirichlet"); });
 }
 
 }  // namespace tpu::ops

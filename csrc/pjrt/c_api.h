@@ -5,8 +5,10 @@
 #include <pjrt_c_api.h>
 
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/dtype.h"
 #include "base/status.h"
@@ -88,6 +90,19 @@ Status call(const PJRT_Api* api, Args& args) {
   if (!provides<kFunction>(api)) [[unlikely]]
     return absent(name_of<kFunction>());
   return to_status(api, (api->*kFunction)(&args));
+}
+
+// Null where the plugin lacks it. A newer plugin has types that the enumeration here does not, so they are compared as
+// numbers: to read such a value as the enumeration is undefined.
+inline const PJRT_Extension_Base* find_extension(const PJRT_Api* api, PJRT_Extension_Type type) {
+  using Number = std::underlying_type_t<PJRT_Extension_Type>;
+  const PJRT_Extension_Base* extension = api->extension_start;
+  for (; extension != nullptr; extension = extension->next) {
+    Number number;
+    std::memcpy(&number, &extension->type, sizeof(number));
+    if (number == static_cast<Number>(type)) break;
+  }
+  return extension;
 }
 
 struct DeviceInfo;

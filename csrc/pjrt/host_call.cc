@@ -139,9 +139,8 @@ void add_host_function(const std::string& name, HostFunction function) {
 Status enable_host_calls(const Plugin& plugin, std::string_view target) {
   const std::lock_guard lock(functions().mutex);
   if (functions().enabled.contains(&plugin)) return {};
-  const PJRT_Extension_Base* extension = plugin.api()->extension_start;
-  while (extension != nullptr && extension->type != PJRT_Extension_Type_FFI) extension = extension->next;
-  const auto* const api = reinterpret_cast<const ffi::PjrtExtension*>(extension);
+  const auto* const api =
+      reinterpret_cast<const ffi::PjrtExtension*>(find_extension(plugin.api(), PJRT_Extension_Type_FFI));
   if (api == nullptr || api->base.struct_size < sizeof(ffi::PjrtExtension) || api->register_handler == nullptr) {
     return {Code::kUnimplemented, "the PJRT plugin " + plugin.path() + " takes no functions for its programs to call"};
   }

@@ -3,7 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <vector>
+
+#include "pjrt/c_api.h"
 
 namespace tpu::pjrt {
 namespace {
@@ -72,6 +75,17 @@ std::vector<float> read(Result<Buffer> buffer) {
   const Status status = done->await();
   REQUIRE_MESSAGE(status.ok(), status.message());
   return data;
+}
+
+TEST_CASE("extensions that came after this header are passed over") {
+  PJRT_Extension_Base ffi = {sizeof(ffi), PJRT_Extension_Type_FFI, nullptr}, newer = {sizeof(newer), {}, &ffi};
+  const int type = 1000;
+  static_assert(sizeof(newer.type) == sizeof(type));
+  std::memcpy(&newer.type, &type, sizeof(type));
+  PJRT_Api api = {};
+  api.extension_start = &newer;
+  CHECK(find_extension(&api, PJRT_Extension_Type_FFI) == &ffi);
+  CHECK(find_extension(&api, PJRT_Extension_Type_Profiler) == nullptr);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a program calls functions of this process on its own buffers") {

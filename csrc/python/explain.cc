@@ -217,6 +217,7 @@ void bind_explain(py::module_& m) {
   m.def("explain_log", &log);
   m.def("explain_count", &runtime::made_count);
   m.def("explain_storms", &storms);
+  m.def("explain_storm_count", &runtime::storm_count);
   m.def("explain_listen", &listen);
   m.def("trace_launches", &set_trace);
   m.def("traced_launches", &traced);

@@ -68,13 +68,15 @@ Families families_of(const Made& made) {
 
 // Fills in what of the family is most like it: of the fewest changes, the latest.
 void find_nearest(Made& made, const Family& family) {
+  const auto cost = [](const Difference& d) {
+    size_t sum = d.why == Why::kStructure ? 100 : 0;
+    for (const Change& c : d.changes) sum += c.dim < 0 ? 8 : 1;  // another rank or dtype is far away
+    return sum;
+  };
+  constexpr size_t kLeast = 1;  // equal programs are not made twice
   for (auto at = family.rbegin(); at != family.rend(); ++at) {
+    if (made.before != nullptr && cost(made.difference) <= kLeast) return;
     Difference difference = compare(**at, *made.program);
-    const auto cost = [](const Difference& d) {
-      size_t sum = d.why == Why::kStructure ? 100 : 0;
-      for (const Change& c : d.changes) sum += c.dim < 0 ? 8 : 1;  // another rank or dtype is far away
-      return sum;
-    };
     if (made.before != nullptr && cost(made.difference) <= cost(difference)) continue;
     made.before = *at;
     made.difference = std::move(difference);
@@ -203,6 +205,12 @@ std::vector<Storm> storms() {
   Log& l = log();
   const auto lock = locked(l);
   return lock ? l.storms : std::vector<Storm>{};
+}
+
+size_t storm_count() {
+  Log& l = log();
+  const auto lock = locked(l);
+  return lock ? l.storms.size() : 0;
 }
 
 void set_made_hook(void (*hook)(bool storm)) { log().hook.store(hook); }

@@ -69,6 +69,7 @@ std::vector<Made> made_since(int64_t number);
 int64_t made_count();
 // In the order in which they began.
 std::vector<Storm> storms();
+size_t storm_count();
 
 // Called after each note_made(), in the thread that made it, perhaps under a region's lock: it must not wait for the
 // GIL. `storm`: it made one of its line.

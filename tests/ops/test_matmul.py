@@ -129,6 +129,25 @@ def test_shapes_that_do_not_fit(name: str) -> None:
     check_error(fn, *(torch.randn(s) for s in shapes))
 
 
+@pytest.mark.parametrize("added", [torch.bfloat16, torch.float32])
+def test_sums_with_products_in_a_wider_dtype(added: torch.dtype) -> None:
+    a, b = torch.randn(2, 3, 4).bfloat16(), torch.randn(2, 4, 5).bfloat16()
+    c = torch.randn(2, 3, 5).to(added)
+    wanted = 2 * c.float() + 3 * a.float() @ b.float()  # the CPU has no kernels for these
+    on = [t.to("tpu") for t in (c, a, b)]
+    sums = torch.baddbmm(*on, beta=2, alpha=3, out_dtype=torch.float32)
+    assert sums.dtype == torch.float32
+    torch.testing.assert_close(sums.cpu(), wanted)
+    sums = torch.addmm(*(t[0] for t in on), beta=2, alpha=3, out_dtype=torch.float32)
+    torch.testing.assert_close(sums.cpu(), wanted[0])
+    with pytest.raises(RuntimeError, match="out_dtype must be"):
+        torch.baddbmm(*on, out_dtype=torch.float16)
+    with pytest.raises(RuntimeError, match="self dtype must match"):
+        torch.baddbmm(on[0].double(), *on[1:], out_dtype=torch.float32)
+    with pytest.raises(RuntimeError, match=r"\[2, 4\] but got: \[2, 3\]"):
+        torch.baddbmm(*on[:2], on[2][:, :3], out_dtype=torch.float32)
+
+
 def test_dtypes_that_do_not_fit() -> None:
     a = torch.randn(2, 3, device="tpu")
     with pytest.raises(RuntimeError, match="same dtype"):

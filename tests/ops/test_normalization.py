@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 import torch
-from oracle import check, check_error, check_grad, check_rounded
+from oracle import check, check_error, check_grad, check_rounded, launches
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -43,7 +43,7 @@ def test_norm(name: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
-@pytest.mark.parametrize("name", ["layer", "group", "batch"])
+@pytest.mark.parametrize("name", ["layer", "group", "batch", "rms"])
 def test_narrow_floats_round_once(name: str, dtype: torch.dtype) -> None:
     fn, shapes = CASES[name]
     check_rounded(fn, *(leaf(*s, dtype=dtype) for s in shapes), ulps=1.01)
@@ -55,6 +55,19 @@ def test_group_norm_keeps_formats_and_refuses() -> None:
     x = x.to("tpu")
     with pytest.raises(RuntimeError, match=r"divisible by num_groups, but got input of shape \[2, 4, 3, 3\]"):
         torch.native_group_norm(x, None, None, 2, 4, 9, 3, 1e-5)
+
+
+def test_rms_norm_is_one_operator() -> None:
+    x, w = torch.randn(3, 6, device="tpu", requires_grad=True), torch.ones(6, device="tpu", requires_grad=True)
+    with launches() as count:
+        y = F.rms_norm(x, (6,), w)
+        assert count() == 1
+        torch.autograd.grad(y, (x, w), torch.ones_like(y))
+        assert count() == 3  # the ones too
+    check_error(lambda x: F.rms_norm(x, (4,)), torch.randn(2, 3))
+    check_error(lambda x, w: F.rms_norm(x, (3,), w), torch.randn(2, 3), torch.randn(4))
+    # Not of one dtype: PyTorch makes it of parts.
+    check(lambda x, w: F.rms_norm(x, (6,), w), torch.randn(3, 6).bfloat16(), torch.ones(6), rtol=1e-2, atol=1e-2)
 
 
 def test_layer_norm_refuses() -> None:

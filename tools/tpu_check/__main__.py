@@ -127,6 +127,8 @@ def main() -> int:
     if options.accept:
         ledger.save(ledger.accepted(verdicts, ledger.load()))
     surprises = ledger.surprises(verdicts, ledger.load()) if options.check else []
+    if options.check and not options.ops:
+        surprises += [f"{name}: nothing calls this row: tools/tpu_check/direct.py is for such" for name in missing]
     print("\n".join(surprises), end="\n" if surprises else "")
     return 1 if surprises else 0
 

@@ -48,14 +48,19 @@ class Item:
 
 
 def models() -> list[Item]:
-    """Three training steps of each of tests/test_models.py's models, in DeferAndFuse."""
+    """Three training steps of each of tests/test_models.py's models, in DeferAndFuse, in each dtype of floats."""
+    return [item for dtype in ("float32", "bfloat16") for item in _models(dtype)]
+
+
+def _models(dtype: str) -> list[Item]:
     from test_models import MODELS
     from torch.nn import functional as F
 
     items = []
     for name, (make, data, labels, classes) in MODELS.items():
         torch.manual_seed(0)
-        model, x, y = make().to("tpu"), data().to("tpu"), torch.randint(0, classes, labels).to("tpu")
+        model, x, y = make().to("tpu", selection.DTYPES[dtype]), data(), torch.randint(0, classes, labels).to("tpu")
+        x = x.to("tpu", selection.DTYPES[dtype] if x.is_floating_point() else x.dtype)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         with capture() as programs:
             for _ in range(3):
@@ -64,7 +69,7 @@ def models() -> list[Item]:
                 loss.backward()
                 optimizer.step()
                 loss.item()
-        items += [Item(f"model {name}, program {i}", "float32", p.text) for i, p in enumerate(programs)]
+        items += [Item(f"model {name}, program {i}", dtype, p.text) for i, p in enumerate(programs)]
     return items
 
 
@@ -110,23 +115,32 @@ def calls(dtype: str, pattern: str = "", progress: Callable[[Iterable[Any]], Ite
 
 def _recorded(ways: Iterator[Callable[[], Any]]) -> list[Call]:
     again, found, kept = [], [], None
-    with contextlib.suppress(Exception):  # samples of a dtype that PyTorch itself refuses
-        for call in ways:
-            try:
-                with capture(dry=True):
-                    kept = call()
-            except RuntimeError as error:
-                if "dry run" in str(error):
-                    again.append(call)
-            except Exception:  # conformance is another tool's question
-                pass
-            found += _C.collected_calls()
+    for call in _until_refused(ways):
+        try:
+            with capture(dry=True):
+                kept = call()
+        except RuntimeError as error:
+            if "dry run" in str(error):
+                again.append(call)
+        except Exception:  # conformance is another tool's question
+            pass
+        found += _C.collected_calls()
     for call in again:
         with contextlib.suppress(Exception), capture():
             kept = call()
         found += _C.collected_calls()
     del kept
     return found
+
+
+def _until_refused(ways: Iterator[Callable[[], Any]]) -> Iterator[Callable[[], Any]]:
+    """Samples, up to one of a dtype that PyTorch itself refuses."""
+    while True:
+        try:
+            call = next(ways)
+        except Exception:  # also where there are no more
+            return
+        yield call
 
 
 def rows(found: list[Call], dtype: str) -> dict[str, str]:

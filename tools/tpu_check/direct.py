@@ -14,6 +14,7 @@ def calls(dtype: torch.dtype) -> Iterator[Callable[[], Any]]:
     """Each returns what it made; some are refused in some dtypes."""
     yield from _overloads(dtype)
     if dtype.is_floating_point:
+        yield from _normalisations(dtype)
         yield from _training(dtype)
 
 
@@ -46,6 +47,7 @@ def _overloads(dtype: torch.dtype) -> Iterator[Callable[[], Any]]:
     yield partial(aten.bmm.dtype, cube, cube, torch.float32)
     yield partial(aten.addmm.dtype, wide(4, 4), x, x, torch.float32)
     yield partial(aten.baddbmm.dtype, wide(2, 4, 4), cube, cube, torch.float32)
+    yield partial(aten._linalg_eigvals, wide(4, 4))
     yield partial(aten._addmm_activation, line, x, x, use_gelu=True)
     yield partial(aten.norm.ScalarOpt_dtype, x, 2, dtype=torch.float32)
     yield partial(aten.norm.ScalarOpt_dim_dtype, x, 2, [0], False, dtype=torch.float32)
@@ -75,6 +77,30 @@ def _overloads(dtype: torch.dtype) -> Iterator[Callable[[], Any]]:
     for make_indices in (torch.tril_indices, torch.triu_indices):
         yield partial(make_indices, 4, 5, device="tpu")
     yield partial(torch.randperm, 6, device="tpu")
+
+
+def _normalisations(dtype: torch.dtype) -> Iterator[Callable[[], Any]]:
+    x, line = torch.ones(4, 4, device="tpu", dtype=dtype), torch.ones(4, device="tpu", dtype=dtype)
+    index, scale = torch.zeros(4, 4, device="tpu", dtype=torch.int64), torch.ones(4, 1, device="tpu")
+    yield partial(aten._batch_norm_no_update, x, line, line, line, line, 0.1, 1e-5)
+    yield partial(aten._native_batch_norm_legit_no_training, x, line, line, line, line, 0.1, 1e-5)
+    yield partial(aten._fused_rms_norm, x, [4], line, 1e-5)
+    yield partial(aten._fused_rms_norm_backward, x, x, [4], scale, line, [True, True])
+    for mode in ("sum", "mean", "max"):
+        bag = partial(nn.functional.embedding_bag, index, mode=mode)
+        yield partial(bag, x)
+        yield partial(_derived, bag, x)
+    yield partial(_bag_backward, x, index.flatten(), index[:, 0])
+
+
+def _bag_backward(weight: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor) -> Any:
+    out, bag, sizes, most = aten._embedding_bag(weight, indices, offsets)
+    return aten._embedding_bag_dense_backward(out, indices, bag, sizes, most, weight.size(0), False, 0, None)
+
+
+def _derived(fn: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Any:
+    x = x.detach().requires_grad_()
+    return torch.autograd.grad(fn(x).sum(), x)
 
 
 def _training(dtype: torch.dtype) -> Iterator[Callable[[], Any]]:
@@ -108,5 +134,3 @@ def _training(dtype: torch.dtype) -> Iterator[Callable[[], Any]]:
         yield partial(layer, partial(getattr(nn, name), 4, 8), 2, 4)
     yield partial(layer, partial(nn.RMSNorm, 4), 2, 4)
     yield partial(layer, lambda: nn.utils.weight_norm(nn.Linear(4, 4)), 2, 4)
-    yield partial(layer, lambda: nn.EmbeddingBag(4, 4).eval(), 2, 4)
-    yield partial(layer, lambda: nn.BatchNorm1d(4).eval(), 2, 4)

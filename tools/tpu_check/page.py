@@ -7,9 +7,11 @@ from .verdict import Verdict
 HEAD = """# What a TPU's compiler makes of our programs
 
 Written by `make tpu-check`: libtpu compiles, on a machine without a TPU, a program for each row of the op table (its
-lowering alone; of those that PyTorch's operator database calls for, one of middle length) and every program of the
-models in `tests/test_models.py`. All rows are compiled for v6e; for the other chips, the models and a tenth of the
-rows, chosen by a hash of the name. That a program compiles says nothing of its numbers: those are compared on the CPU
+lowering alone; of those that PyTorch's operator database, and `tools/tpu_check/direct.py` where it has none, call for,
+one of middle length) and every program of three training steps of the models in `tests/test_models.py`. All rows are
+compiled for v6e; for the other chips, the models and a tenth of the rows, chosen by a hash of the name. A row that
+takes no bfloat16 stands for float32 alone, and one that takes no floats for int64. That a program compiles says
+nothing of its numbers: those are compared on the CPU
 ([conformance](conformance.md)).
 
 """

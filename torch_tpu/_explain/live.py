@@ -14,7 +14,8 @@ from torch_tpu import _explain as explaining
 _each = False
 _process = 0  # a forked child inherits the exit handlers, but not the device
 _told = 0  # programs
-_warned: set[str] = set()  # lines of storms
+_storms = 0  # that were looked at: where there are many, describing them is no work for each compile
+_warned: set[str] = set()  # their lines
 _telling = False
 
 
@@ -59,6 +60,10 @@ def _tell_each() -> None:
 
 
 def _warn_of_storms() -> None:
+    global _storms
+    if (count := _C.explain_storm_count()) == _storms:
+        return
+    _storms = count
     for storm in explaining.storms():
         if storm.line in _warned:
             continue
