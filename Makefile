@@ -47,7 +47,7 @@ SANITIZED = env TPU_SANITIZED="$$(echo $(CURDIR)/$(BUILD)/torch_tpu/_C*.so)" \
   PYTHONPATH=$(CURDIR)/tools/sanitizers PYTHONMALLOC=malloc \
   LD_PRELOAD="$$(g++ -print-file-name=lib$(PRESET).so) $$(g++ -print-file-name=libstdc++.so)" \
   ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-  TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=$(CURDIR)/tools/sanitizers/threads.supp
+  TSAN_OPTIONS=ignore_noninstrumented_modules=1
 
 test-sanitized: $(BUILD)/build.ninja  ## Python tests of threads and the cache (PRESET=asan or tsan: under that sanitizer)
 	@flock $(BUILD) ninja -C $(BUILD) _C
