@@ -105,8 +105,9 @@ bool grows_reducing(Growth& g, Reducing how) {
   if (pads && how == Reducing::kMean) return false;  // its divisor is a size
   // Without dims the position is one in all elements, which padding moves unless it comes last.
   if (!known && pads_inside && (how == Reducing::kArgMax || how == Reducing::kArgMin)) return false;
-  const bool sums = how == Reducing::kSum || how == Reducing::kProduct;
-  g.rounds = sums && (is_complex(g.call.compute) || (pads && is_float(g.call.compute)));
+  // Compilers choose by all sizes how sums are taken, also by those of the other dimensions.
+  const bool sums = how == Reducing::kSum || how == Reducing::kProduct || how == Reducing::kMean;
+  g.rounds = sums && rounds(g.call.compute);
   for (size_t r = 0; r < g.results.size(); ++r) {
     const bool keeps = g.call.results[r]->rank() == rank;
     if (!keeps && g.call.results[r]->rank() != rank - static_cast<int64_t>(dims.size())) return false;
@@ -132,7 +133,7 @@ bool along(Growth& g, size_t at) {
   }
   Dims sizes = meant;
   if (!spread(g, sizes, meant, 0, g.operands.size())) return false;
-  g.rounds = sizes[static_cast<size_t>(dim)] != meant[static_cast<size_t>(dim)];
+  g.rounds = true;
   for (size_t i = 0; i < g.operands.size(); ++i) g.mask(i, dim, g.operands.size() == 1 ? Fill::kLowest : Fill::kZero);
   for (Dims& result : g.results) result = sizes;
   return true;
@@ -156,7 +157,6 @@ bool product(Growth& g, size_t x) {
   g.mask(y, static_cast<int64_t>(rank) - 2, Fill::kZero);
   Dims common = sizes;
   if (!spread(g, common, g.call.results[0]->dims, 0, x) || common != sizes) return false;
-  // Compilers choose by all sizes how a product is summed.
   g.rounds = rounds(g.call.results[0]->dtype);
   g.results[0] = sizes;
   return true;
