@@ -1,5 +1,8 @@
 """`import torch` brings the device, in either order of imports, unless it is told not to."""
 
+import subprocess
+import sys
+
 import pytest
 
 
@@ -59,3 +62,21 @@ def test_another_torch_is_refused(python):
             print(error)
     """)
     assert "is built for torch 2.13.0, but torch 2.99.0 is installed: pip install torch==2.13.0" in got.out
+
+
+def test_a_first_step_imports_no_compiler():
+    """PyTorch's meta functions in Python import dynamo and sympy, 800 modules, when the first of them runs."""
+    code = """
+import sys, torch
+from torch import nn
+import torch.nn.functional as F
+before = set(sys.modules)
+model = nn.Sequential(nn.Embedding(10, 8), nn.LayerNorm(8), nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 10)).to("tpu")
+x = torch.randint(0, 10, (4, 6)).to("tpu")
+F.cross_entropy(model(x).flatten(0, 1), x.flatten()).backward()
+with torch.no_grad():
+    y = torch.cat([x, x]).float().softmax(-1).sum(0) * 2
+torch.tpu.synchronize()
+print([m for m in ("torch._dynamo", "sympy") if m in set(sys.modules) - before])
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

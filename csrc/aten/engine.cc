@@ -5,6 +5,7 @@
 #include "aten/dtype.h"
 #include "aten/errors.h"
 #include "aten/generator.h"
+#include "aten/meta.h"
 #include "aten/plan_run.h"
 #include "aten/record.h"
 #include "aten/recorder.h"
@@ -184,8 +185,17 @@ void count_writes(const Overload& overload, c10::ArrayRef<c10::IValue> arguments
   }
 }
 
+// Of a meta function's out= and in-place calls: the targets are returned as they are.
+void return_targets(const Overload& overload, Exchange& call) {
+  const size_t returns = overload.handle.schema().returns().size();
+  for (size_t i = 0; i < overload.args.size() && call.returns.size() < returns; ++i) {
+    if (overload.args[i].written) call.returns.push_back(call.returns_arguments ? call.arguments[i] : c10::IValue());
+  }
+}
+
 void run(const Overload& overload, Exchange& call) {
   refuse_fork();
+  if (overload.kind != Overload::kFunctional && inside_meta) return return_targets(overload, call);
   if (overload.each && overload.kind != Overload::kFunctional) count_writes(overload, call.arguments);
   bool again = false;
   run_once(overload, call, &again);

@@ -11,6 +11,7 @@
 #include "aten/recorder.h"
 #include "hlo/view_emit.h"
 #include "ops/growing.h"
+#include "runtime/region.h"
 
 namespace tpu::aten {
 namespace {
@@ -163,6 +164,15 @@ bool grow_row(const GrowingCall& what, hlo::Call& call, std::vector<Source>& sou
   return true;
 }
 
+// The result is of one value, and has the padding of what it is like.
+bool grow_alike(const GrowingCall& what, hlo::Call& call, std::vector<Source>& sources, StepBuilder& steps) {
+  const Type* physical = what.frame.tensors[*what.like].physical;
+  if (physical == nullptr || !fits(what, call, {physical->dims})) return false;
+  for (const Reading& r : what.readings) sources[r.operand] = steps.read(r.tensor);
+  set_results(call, {physical->dims});
+  return true;
+}
+
 // --- joining ---
 
 bool grow_join(const GrowingCall& what, hlo::Call& call, std::vector<Source>& sources, StepBuilder& steps, Plan& plan) {
@@ -287,6 +297,7 @@ void read_growth(Frame& frame) {
 bool grow(const GrowingCall& what, hlo::Call& call, std::vector<Source>& sources, StepBuilder& steps, Plan& plan) {
   const bool padded = std::any_of(what.readings.begin(), what.readings.end(),
                                   [&](const Reading& r) { return what.frame.tensors[r.tensor].physical != nullptr; });
+  if (what.like) return grow_alike(what, call, sources, steps);
   if (what.row.joins) return grow_join(what, call, sources, steps, plan);
   return padded && grow_row(what, call, sources, steps, plan);
 }

@@ -2,6 +2,7 @@
 // Where the padding begins, and which calls work on it; all others read a padded value as a view of it.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "aten/plan_steps.h"
@@ -38,6 +39,7 @@ struct GrowingCall {
   std::span<const Reading> readings;
   std::span<const Output* const> fresh;  // of the results, in front
   std::span<const uint32_t> targets;     // of the others
+  std::optional<uint32_t> like = {};     // a tensor of which only the sizes matter
 };
 
 // Turns the call, whose tensors are not read yet, into one on padded values, with the steps that read them. False, and

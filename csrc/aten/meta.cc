@@ -8,6 +8,7 @@ namespace tpu::aten {
 namespace {
 
 struct ToMeta {
+  c10::DeviceType device;
   bool numbers;  // 0-d tensors of the CPU too, but for Python numbers, which all functions know
   std::map<at::TensorImpl*, at::Tensor> seen;
 
@@ -16,13 +17,13 @@ struct ToMeta {
     if (t.is_cpu() && (!numbers || t.unsafeGetTensorImpl()->is_wrapped_number())) return t;
     at::Tensor& meta = seen[t.unsafeGetTensorImpl()];
     if (!meta.defined()) {
-      meta = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
+      meta = at::empty_strided(t.sizes(), t.strides(), t.options().device(device));
     }
     return meta;
   }
 
   c10::IValue operator()(const c10::IValue& v) {
-    if (v.isDevice()) return c10::Device(c10::kMeta);
+    if (v.isDevice()) return c10::Device(device);
     if (v.isGenerator()) return {};
     const auto to_meta = [&](const at::Tensor& t) { return (*this)(t); };
     return map_tensors(v, to_meta, to_meta);
@@ -53,9 +54,25 @@ bool has_meta(const c10::OperatorHandle& op) {
   return false;
 }
 
-// `import torch` puts functions in Python over many meta functions, and users would read words that no device has. The
-// C++ ones of structured operators are still reached through the kernel that serves devices without one.
+// `import torch` puts functions in Python over many meta functions: users would read words that no device has, and the
+// first of them to run imports 800 modules. The C++ ones of structured operators are still reached through the kernel
+// that serves devices without one. It goes on to the out= overload, so what it is given are tensors of this device, of
+// which nothing is ever written: that is our own kernel then, and does nothing.
 constexpr c10::DispatchKey kStructured = c10::DispatchKey::CompositeExplicitAutogradNonFunctional;
+
+MetaResult run_structured(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, bool numbers) {
+  struct Inside {
+    const bool before = std::exchange(inside_meta, true);
+    ~Inside() { inside_meta = before; }
+  } inside;
+  ToMeta stand_in{c10::kPrivateUse1, numbers, {}};
+  MetaResult result;
+  for (const c10::IValue& v : arguments) result.arguments.push_back(stand_in(v));
+  torch::jit::Stack stack = result.arguments;
+  op.callBoxedForDispatchKey(kStructured, stack);
+  result.returns = std::move(stack);
+  return result;
+}
 
 }  // namespace
 
@@ -68,7 +85,7 @@ void append_tensors(const c10::IValue& v, std::vector<at::Tensor>& out) {
 }
 
 MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, bool numbers) {
-  ToMeta to_meta{numbers, {}};
+  ToMeta to_meta{c10::kMeta, numbers, {}};
   MetaResult result;
   for (const c10::IValue& v : arguments) result.arguments.push_back(to_meta(v));
   if (!has_meta(op) && returns_only_arguments(op.schema(), result)) {
@@ -82,9 +99,8 @@ MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> ar
     from_python();
   } else {
     try {
-      op.callBoxedForDispatchKey(kStructured, stack);
+      return run_structured(op, arguments, numbers);
     } catch (...) {
-      // After the C++ function it runs one in Python, of the out= overload, and some of those refuse what is right.
       const std::exception_ptr first = std::current_exception();
       stack = result.arguments;
       try {

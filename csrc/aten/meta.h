@@ -12,6 +12,10 @@ struct MetaResult {
   std::vector<c10::IValue> arguments, returns;
 };
 
+// Whether this thread is inside the meta function of a structured operator, whose tensors are stand-ins on the device:
+// what is asked to write to one does nothing.
+inline constinit thread_local bool inside_meta = false;
+
 // Throws what the meta function throws. `numbers`: the operator takes 0-d tensors of the CPU beside others, which some
 // functions in Python do not know.
 MetaResult run_meta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, bool numbers);

@@ -1,7 +1,10 @@
 #include "aten/own_metas.h"
 
+#include <ATen/OpMathType.h>
+#include <ATen/TensorUtils.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/LinearAlgebraUtils.h>
+#include <ATen/native/layer_norm.h>
 
 #include <algorithm>
 #include <map>
@@ -112,6 +115,33 @@ std::vector<at::Tensor> eigvals(Arguments a) {
   return {of_vectors(x, x.size(-1), dtype)};
 }
 
+// --- What every transformer begins with -----------------------------------------------------------------------------
+
+// As for layer_norm below.
+std::vector<at::Tensor> embedding(Arguments a) {
+  const at::Tensor &weight = a[0].toTensor(), &indices = a[1].toTensor();
+  TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
+  at::checkScalarTypes("embedding", {indices, "indices", 1}, {at::kLong, at::kInt});
+  Sizes sizes = indices.sizes().vec();
+  sizes.push_back(weight.size(1));
+  return {at::empty(sizes, weight.options().device(at::kMeta))};
+}
+
+// --- Normalization --------------------------------------------------------------------------------------------------
+
+// PyTorch's is in Python, and the first of those to run imports 800 modules.
+std::vector<at::Tensor> layer_norm(Arguments a) {
+  const at::Tensor& x = a[0].toTensor();
+  const Sizes shape = a[1].toIntVector();
+  const auto optional = [](const c10::IValue& v) { return v.isNone() ? at::Tensor() : v.toTensor(); };
+  at::native::_check_layer_norm_inputs(x, shape, optional(a[2]), optional(a[3]));
+  const at::TensorOptions options = x.options().device(at::kMeta);
+  Sizes sizes = x.sizes().vec();
+  std::fill(sizes.end() - static_cast<ptrdiff_t>(shape.size()), sizes.end(), 1);
+  const at::TensorOptions statistics = options.dtype(at::toOpMathType(x.scalar_type()));
+  return {at::empty(x.sizes(), options), at::empty(sizes, statistics), at::empty(sizes, statistics)};
+}
+
 // --- Products with a dtype of their own -----------------------------------------------------------------------------
 
 // Of self + product. PyTorch's functions want one dtype of all, and that of baddbmm takes the dtype for a factor.
@@ -151,8 +181,10 @@ const std::map<std::string, OwnMeta, std::less<>> kMetas = {
     {"baddbmm.dtype", {&add_product_as<true>}},
     {"_linalg_eigvals", {&eigvals}},
     {"binomial", {&binomial}},
+    {"embedding", {&embedding}},
     {"geqrf", {&geqrf, true}},
     {"linalg_eig", {&eig, true}},
+    {"native_layer_norm", {&layer_norm}},
 };
 
 }  // namespace

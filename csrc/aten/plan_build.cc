@@ -88,6 +88,7 @@ class PlanBuilder {
     call_ = {};
     sources_.clear();
     readings_.clear();
+    like_.reset();
     call_.name = row_.name;
     call_.emit = row_.emit;
     call_.data = &row_;
@@ -125,7 +126,13 @@ class PlanBuilder {
             attr = int64_t{1};
           }
           break;
-        case ops::Arg::kLike: ++(v.toTensor().is_cpu() ? number : tensor); break;
+        case ops::Arg::kLike:
+          if (v.toTensor().is_cpu()) {
+            ++number;
+          } else {
+            like_ = tensor++;
+          }
+          break;
         case ops::Arg::kTensors: {
           int64_t n = 0;
           for (const c10::IValue& e : v.toListRef()) {
@@ -187,7 +194,8 @@ class PlanBuilder {
     for (const Output& out : plan_->outputs) {
       if (out.kind == Output::kFresh) fresh.push_back(&out);
     }
-    if (!overload_.each && grow({row_, frame_, readings_, fresh, targets_}, call_, sources_, steps_, *plan_)) return;
+    if (!overload_.each && grow({row_, frame_, readings_, fresh, targets_, like_}, call_, sources_, steps_, *plan_))
+      return;
     for (const Reading& r : readings_) sources_[r.operand] = steps_.read(r.tensor);
   }
 
@@ -249,6 +257,7 @@ class PlanBuilder {
   DType compute_ = DType::kF32;
   Call call_;
   std::vector<Source> sources_;
+  std::optional<uint32_t> like_;   // the tensor that the result is like
   std::vector<Reading> readings_;  // operands that are tensors, not read yet
   std::vector<const Type*> made_;  // results of the call: results_, or these with padding
 };
