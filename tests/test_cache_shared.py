@@ -42,7 +42,7 @@ for i in range(COUNT):
 os.close(go)
 random.seed(1)
 for pid, _ in children[:KILLED]:
-    time.sleep(random.uniform(0.2, 0.6))
+    time.sleep(random.uniform(0.02, 0.1))
     os.kill(pid, signal.SIGKILL)
 statuses = [os.waitpid(pid, 0)[1] for pid, _ in children]
 assert statuses == [9] * KILLED + [0] * (COUNT - KILLED), statuses

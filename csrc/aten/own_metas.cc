@@ -127,6 +127,20 @@ std::vector<at::Tensor> embedding(Arguments a) {
   return {at::empty(sizes, weight.options().device(at::kMeta))};
 }
 
+// zeros_like and the like: `options` is where dtype, layout, device, pinning and memory format begin.
+template <size_t options>
+std::vector<at::Tensor> alike(Arguments a) {
+  const at::Tensor& x = a[0].toTensor();
+  const c10::IValue &dtype = a[options], &format = a[options + 4];
+  return {at::empty_like(x, dtype.isNone() ? x.options() : x.options().dtype(dtype.toScalarType()),
+                         format.isNone() ? std::nullopt : std::optional(format.toMemoryFormat()))};
+}
+
+// PyTorch's says nothing of the sizes.
+std::vector<at::Tensor> isin_scalar(Arguments) {
+  return {at::empty({}, at::TensorOptions(at::kMeta).dtype(at::kBool))};
+}
+
 // --- Normalization --------------------------------------------------------------------------------------------------
 
 // PyTorch's is in Python, and the first of those to run imports 800 modules.
@@ -140,6 +154,16 @@ std::vector<at::Tensor> layer_norm(Arguments a) {
   std::fill(sizes.end() - static_cast<ptrdiff_t>(shape.size()), sizes.end(), 1);
   const at::TensorOptions statistics = options.dtype(at::toOpMathType(x.scalar_type()));
   return {at::empty(x.sizes(), options), at::empty(sizes, statistics), at::empty(sizes, statistics)};
+}
+
+std::vector<at::Tensor> layer_norm_backward(Arguments a) {
+  const auto wanted = a[7].toBoolList();
+  const auto like = [&](const c10::IValue& v, bool wants) {
+    if (!wants || v.isNone() || !v.toTensor().defined()) return at::Tensor();
+    const at::Tensor& t = v.toTensor();
+    return at::empty(t.sizes(), t.options().device(at::kMeta));
+  };
+  return {like(a[1], wanted[0]), like(a[5], wanted[1]), like(a[6], wanted[2])};
 }
 
 // --- Products with a dtype of their own -----------------------------------------------------------------------------
@@ -182,9 +206,14 @@ const std::map<std::string, OwnMeta, std::less<>> kMetas = {
     {"_linalg_eigvals", {&eigvals}},
     {"binomial", {&binomial}},
     {"embedding", {&embedding}},
+    {"full_like", {&alike<2>}},
     {"geqrf", {&geqrf, true}},
+    {"isin.Scalar_Tensor", {&isin_scalar}},
     {"linalg_eig", {&eig, true}},
     {"native_layer_norm", {&layer_norm}},
+    {"native_layer_norm_backward", {&layer_norm_backward}},
+    {"ones_like", {&alike<1>}},
+    {"zeros_like", {&alike<1>}},
 };
 
 }  // namespace
