@@ -37,16 +37,17 @@ void StepBuilder::append_starts(const hlo::ViewClass& view, uint32_t first, std:
 Source StepBuilder::read(uint32_t tensor) {
   const TensorArg& t = frame_.tensors[tensor];
   if (frame_.crops && t.cell->value && t.cell->value->type != t.cell->type) {
-    const Source whole = contents(tensor);
-    std::vector<Source> sources{result(step(hlo::crop_padding(t.cell->value->type, t.cell->type), {&whole, 1}))};
-    if (t.cropped == nullptr) return sources[0];
-    append_starts(*t.cropped, t.first_cropped_start, sources);
-    return result(step(t.cropped->read, sources));
+    const Source padded = contents(tensor);
+    const Source whole = result(step(hlo::crop_padding(t.cell->value->type, t.cell->type), {&padded, 1}));
+    return t.cropped == nullptr ? whole : read_through(*t.cropped, t.first_cropped_start, whole);
   }
-  if (t.view == nullptr) return contents(tensor);
-  std::vector<Source> sources{contents(tensor)};
-  append_starts(*t.view, t.first_start, sources);
-  return result(step(t.view->read, sources));
+  return t.view == nullptr ? contents(tensor) : read_through(*t.view, t.first_start, contents(tensor));
+}
+
+Source StepBuilder::read_through(const hlo::ViewClass& view, uint32_t first, Source whole) {
+  std::vector<Source> sources{whole};
+  append_starts(view, first, sources);
+  return result(step(view.read, sources));
 }
 
 // The view that reads more of dimensions in which the tensor repeats itself; its starts are those of the tensor's own.
@@ -73,40 +74,30 @@ Source StepBuilder::read_as(uint32_t tensor, const hlo::Dims& sizes) {
   const bool whole = t.physical != nullptr && sizes == t.physical->dims;
   if (whole && t.whole == nullptr) return contents(tensor);
   const hlo::ViewClass& view = whole ? *t.whole : *stretched(t, sizes);
-  std::vector<Source> sources{contents(tensor)};
-  append_starts(view, t.physical != nullptr ? t.first_whole_start : t.first_start, sources);
-  return result(step(view.read, sources));
+  return read_through(view, t.physical != nullptr ? t.first_whole_start : t.first_start, contents(tensor));
 }
 
 void StepBuilder::write(uint32_t tensor, Source value, bool all_equal) {
   const TensorArg& t = frame_.tensors[tensor];
-  if (t.view != nullptr) {
-    if (t.view->overlaps && !all_equal) at::assert_no_internal_overlap(t.impl);
-    std::vector<Source> sources{value};
-    if (!t.view->covers) {
-      sources.insert(sources.begin(), contents(tensor));
-      append_starts(*t.view, t.first_start, sources);
-    }
-    value = result(step(t.view->write, sources));
-  }
-  replace(tensor, value);
+  write_through(t.view, t.first_start, tensor, value, all_equal);
 }
 
 void StepBuilder::write_whole(uint32_t tensor, Source value) {
   const TensorArg& t = frame_.tensors[tensor];
-  if (t.whole != nullptr) {
-    if (t.whole->overlaps) at::assert_no_internal_overlap(t.impl);
-    std::vector<Source> sources{value};
-    if (!t.whole->covers) {
-      sources.insert(sources.begin(), contents(tensor));
-      append_starts(*t.whole, t.first_whole_start, sources);
-    }
-    value = result(step(t.whole->write, sources));
-  }
-  replace(tensor, value);
+  write_through(t.whole, t.first_whole_start, tensor, value, /*all_equal=*/false);
 }
 
-void StepBuilder::replace(uint32_t tensor, Source value) {
+void StepBuilder::write_through(const hlo::ViewClass* view, uint32_t first, uint32_t tensor, Source value,
+                                bool all_equal) {
+  if (view != nullptr) {
+    if (view->overlaps && !all_equal) at::assert_no_internal_overlap(frame_.tensors[tensor].impl);
+    std::vector<Source> sources{value};
+    if (!view->covers) {
+      sources.insert(sources.begin(), contents(tensor));
+      append_starts(*view, first, sources);
+    }
+    value = result(step(view->write, sources));
+  }
   written_.insert_or_assign(frame_.tensors[tensor].cell, value);
   plan_.effects.push_back({tensor, value});
 }

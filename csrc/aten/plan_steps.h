@@ -33,7 +33,9 @@ class StepBuilder {
 
  private:
   Source contents(uint32_t tensor);
-  void replace(uint32_t tensor, Source value);
+  // By a view of the cell's value, whose starts begin at `first` in the frame. Null: the value is it.
+  Source read_through(const hlo::ViewClass& view, uint32_t first, Source whole);
+  void write_through(const hlo::ViewClass* view, uint32_t first, uint32_t tensor, Source value, bool all_equal);
   Source zeros(const hlo::Type* type);
   static void append_starts(const hlo::ViewClass& view, uint32_t first, std::vector<Source>& to);
   const hlo::ViewClass* stretched(const TensorArg& t, const hlo::Dims& sizes) const;

@@ -5,12 +5,11 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 
 #include "base/hash.h"
 #include "cache/store.h"
 #include "cache/target.h"
-#include "cache/testing.h"
+#include "runtime/by_request.h"
 #include "runtime/dump.h"
 #include "runtime/made.h"
 
@@ -18,9 +17,8 @@ namespace tpu::runtime {
 
 namespace {
 
-struct Entry {
-  explicit Entry(Request request) : program(std::move(request)) {}
-  Program program;
+struct Entry : Program {
+  using Program::Program;
   std::atomic<bool> ready{false};
   std::mutex compiling;
 };
@@ -30,35 +28,6 @@ struct Entry {
 // 230.
 int64_t footprint(const pjrt::Executable& executable, const std::string& text) {
   return std::max<int64_t>(executable.memory().code, 64 * (1024 + static_cast<int64_t>(text.size())));
-}
-
-struct Table {
-  std::mutex mutex;
-  std::unordered_multimap<uint64_t, std::unique_ptr<Entry>> entries;
-};
-Table& table() {
-  static auto* const table = new Table;
-  return *table;
-}
-
-Entry& find_or_add(const Key& key, const Recording& recording, std::span<const uint32_t> live,
-                   std::span<const uint32_t> given, bool* found) {
-  const uint64_t hash = cache::truncated(with_ends(mix(key.structure, key.dimensions), live, given));
-  Table& t = table();
-  const std::lock_guard lock(t.mutex);
-  auto [at, end] = t.entries.equal_range(hash);
-  for (; at != end; ++at) {
-    const Program& p = at->second->program;
-    if (std::equal(live.begin(), live.end(), p.live.begin(), p.live.end()) &&
-        std::equal(given.begin(), given.end(), p.given.begin(), p.given.end()) && p.recording == recording) {
-      *found = true;
-      return *at->second;
-    }
-  }
-  *found = false;
-  auto entry =
-      std::make_unique<Entry>(Request{key, recording, {live.begin(), live.end()}, {given.begin(), given.end()}});
-  return *t.entries.emplace(hash, std::move(entry))->second;
 }
 
 std::string where(const Recording& recording, size_t node, std::span<const Line> lines) {
@@ -219,23 +188,23 @@ const Watcher* watcher() { return watching.load(std::memory_order_acquire); }
 Result<const Program*> program_for(Device& device, const Key& key, const Recording& recording,
                                    std::span<const uint32_t> live, std::span<const uint32_t> given,
                                    std::span<const Line> lines) {
-  bool found = false;
-  Entry& entry = find_or_add(key, recording, live, given, &found);
+  static auto* const table = new ByRequest<Entry>;
+  const auto [entry, found] = table->find_or_add(key, recording, live, given);
   if (const Watcher* watch = watcher()) {
-    watch->asked(entry.program, lines);
+    watch->asked(entry, lines);
     if (watch->dry) {
-      watch->launched(entry.program, {});
+      watch->launched(entry, {});
       return Status(Code::kUnavailable, "nothing is computed in a dry run, so there is no value to read");
     }
   }
   if (!entry.ready.load(std::memory_order_acquire)) {
     // One thread compiles; after a failure the next one tries again.
     const std::lock_guard lock(entry.compiling);
-    if (!entry.ready.load(std::memory_order_relaxed)) TPU_RETURN_IF_ERROR(compile(device, entry.program, lines));
+    if (!entry.ready.load(std::memory_order_relaxed)) TPU_RETURN_IF_ERROR(compile(device, entry, lines));
     entry.ready.store(true, std::memory_order_release);
   }
   if (found) counters().memory_hits.fetch_add(1, std::memory_order_relaxed);
-  return &entry.program;
+  return &entry;
 }
 
 Result<Residence::Use> executable_of(Device& device, const Program& program) {

@@ -148,7 +148,7 @@ std::string build(Program& program, bool for_cpu, std::span<const std::string> p
   program.inputs.clear();
   program.donates.clear();
   program.scalars.clear();
-  program.word_offset.clear();
+  program.word_offset = word_offsets(recording);
   program.output_types.clear();
   program.output_bytes = 0;
   const std::vector<bool> need = needed(recording, program.live);
@@ -186,14 +186,10 @@ std::string build(Program& program, bool for_cpu, std::span<const std::string> p
         program.donates[i] ? "tf.aliasing_output = " + std::to_string(takers[i]) + " : i32" : std::string());
   }
   int64_t words = 0;
-  uint32_t offset = 0;
   for (uint32_t i = 0; i < scalar_used.size(); ++i) {
-    program.word_offset.push_back(offset);
-    const auto size = static_cast<uint32_t>(size_of(recording.scalars[i]) / 4);
-    offset += size;
     if (!scalar_used[i]) continue;
     program.scalars.push_back(i);
-    words += size;
+    words += size_of(recording.scalars[i]) / 4;
   }
   if (words > 0) {
     Words packed(b, b.parameter({DType::kU32, {words}}));

@@ -2,6 +2,7 @@
 // a recording is its own canonical form; its key is folded as nodes come.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -47,6 +48,24 @@ struct Recording {  // equal recordings make equal programs
     return {operands.data() + node.first_operand, node.call->operands.size()};
   }
 };
+
+// The node that makes a result.
+inline size_t maker(const Recording& recording, uint32_t result) {
+  const auto after = std::upper_bound(recording.nodes.begin(), recording.nodes.end(), result,
+                                      [](uint32_t r, const Node& node) { return r < node.first_result; });
+  return static_cast<size_t>(after - recording.nodes.begin()) - 1;
+}
+
+// Where the words of each scalar begin among those of all.
+inline std::vector<uint32_t> word_offsets(const Recording& recording) {
+  std::vector<uint32_t> offsets;
+  uint32_t next = 0;
+  for (const DType scalar : recording.scalars) {
+    offsets.push_back(next);
+    next += static_cast<uint32_t>(size_of(scalar) / 4);
+  }
+  return offsets;
+}
 
 struct Key {
   uint64_t structure = 0, dimensions = 0;

@@ -124,14 +124,6 @@ void Region::replay(Work& from, size_t begin, size_t end) {
   }
 }
 
-namespace {
-size_t node_of(const std::vector<Node>& nodes, uint32_t result) {
-  const auto after = std::upper_bound(nodes.begin(), nodes.end(), result,
-                                      [](uint32_t r, const Node& node) { return r < node.first_result; });
-  return static_cast<size_t>(after - nodes.begin()) - 1;
-}
-}  // namespace
-
 Status Region::launch_first(size_t count) {
   Work whole = std::exchange(work_, {});
   const auto& nodes = whole.recording.nodes;
@@ -144,7 +136,7 @@ Status Region::launch_first(size_t count) {
     if (ref.kind() == Ref::kInput) held.push_back(ValuePtr::share(whole.inputs[ref.index()]));
     if (ref.kind() != Ref::kResult || ref.index() >= first) continue;
     held.push_back(result(ref.index()));
-    held.back()->line = whole.lines[node_of(nodes, ref.index())];
+    held.back()->line = whole.lines[maker(whole.recording, ref.index())];
     Value*& slot = whole.results[ref.index()];
     if (slot != nullptr) continue;
     held.back()->retain();

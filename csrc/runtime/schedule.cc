@@ -1,24 +1,14 @@
 #include "runtime/schedule.h"
 
 #include <algorithm>
-#include <mutex>
 #include <unordered_map>
 
-#include "cache/testing.h"
+#include "runtime/by_request.h"
 #include "runtime/launch.h"
 #include "runtime/split.h"
 
 namespace tpu::runtime {
 namespace {
-
-struct Table {
-  std::mutex mutex;
-  std::unordered_multimap<uint64_t, std::unique_ptr<Schedule>> schedules;
-};
-Table& table() {
-  static auto* const table = new Table;
-  return *table;
-}
 
 bool contains(std::span<const uint32_t> ascending, uint32_t i) {
   return std::binary_search(ascending.begin(), ascending.end(), i);
@@ -67,9 +57,7 @@ class Cutter {
     return at->second;
   }
   const hlo::Type* type_of(Ref result) const {
-    const auto after = std::upper_bound(whole_.nodes.begin(), whole_.nodes.end(), result.index(),
-                                        [](uint32_t r, const Node& node) { return r < node.first_result; });
-    const Node& node = *(after - 1);
+    const Node& node = whole_.nodes[maker(whole_, result.index())];
     return node.call->results[result.index() - node.first_result];
   }
 
@@ -152,27 +140,14 @@ Status launch(Device& device, const Schedule& schedule, const Piece& piece, Hold
 
 }  // namespace
 
-Schedule::Schedule(Request request) : Request(std::move(request)) {
-  uint32_t offset = 0;
-  for (const DType scalar : recording.scalars) {
-    word_offset.push_back(offset);
-    offset += static_cast<uint32_t>(size_of(scalar) / 4);
-  }
+Schedule::Schedule(Request request) : Request(std::move(request)), word_offset(word_offsets(recording)) {
   make_pieces(*this);
 }
 
 const Schedule& schedule_for(const Key& key, const Recording& recording, std::span<const uint32_t> live,
                              std::span<const uint32_t> given) {
-  const uint64_t hash = cache::truncated(with_ends(mix(key.structure, key.dimensions), live, given));
-  Table& t = table();
-  const std::lock_guard lock(t.mutex);
-  auto [at, end] = t.schedules.equal_range(hash);
-  for (; at != end; ++at) {
-    const Schedule& s = *at->second;
-    if (std::ranges::equal(live, s.live) && std::ranges::equal(given, s.given) && s.recording == recording) return s;
-  }
-  Request request{key, recording, {live.begin(), live.end()}, {given.begin(), given.end()}};
-  return *t.schedules.emplace(hash, std::make_unique<Schedule>(std::move(request)))->second;
+  static auto* const table = new ByRequest<Schedule>;
+  return table->find_or_add(key, recording, live, given).first;
 }
 
 Status launch(Device& device, const Schedule& schedule, Holdings held) {

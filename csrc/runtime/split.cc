@@ -13,10 +13,10 @@ using Nodes = std::vector<uint32_t>;
 
 uint64_t key_of(const Node& node) { return mix(node.call->structure_key, node.call->dimensions_key); }
 
-// Who reads each result, in order, and who makes it.
+// Who reads each result, in order.
 class Flow {
  public:
-  explicit Flow(const Recording& recording) : maker_(recording.num_results), begin_(recording.num_results + 1) {
+  explicit Flow(const Recording& recording) : begin_(recording.num_results + 1) {
     const auto each = [&](auto fn) {
       for (uint32_t i = 0; i < recording.nodes.size(); ++i) {
         for (const Ref ref : recording.operands_of(recording.nodes[i])) {
@@ -29,18 +29,13 @@ class Flow {
     readers_.resize(begin_.back());
     std::vector<uint32_t> next(begin_.begin(), begin_.end() - 1);
     each([&](uint32_t result, uint32_t node) { readers_[next[result]++] = node; });
-    for (uint32_t i = 0; i < recording.nodes.size(); ++i) {
-      const Node& node = recording.nodes[i];
-      for (size_t r = 0; r < node.call->results.size(); ++r) maker_[node.first_result + r] = i;
-    }
   }
   std::span<const uint32_t> readers(uint32_t result) const {
     return {readers_.data() + begin_[result], begin_[result + 1] - begin_[result]};
   }
-  uint32_t maker(uint32_t result) const { return maker_[result]; }
 
  private:
-  std::vector<uint32_t> maker_, begin_, readers_;
+  std::vector<uint32_t> begin_, readers_;
 };
 
 // A part of an order of all nodes; no piece goes over from one to the next.
