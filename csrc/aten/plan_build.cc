@@ -93,6 +93,7 @@ class PlanBuilder {
     call_.emit = row_.emit;
     call_.data = &row_;
     call_.has_effect = row_.has_effect;
+    call_.quick = row_.quick;
     call_.compute = compute_;
     const auto operand = [&](Source source, Type type) {
       sources_.push_back(source);

@@ -155,10 +155,8 @@ Status launch_one(const Run& run, const StandAlone::Launch& it, Values& values) 
   c10::SmallVector<uint32_t, 16> words;
   for (const Source& s : it.words) {
     const auto [low, high] = run.bits(s);
-    const int64_t n = size_of(s.travels_as) / 4;
-    const uint32_t parts[] = {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
-                              static_cast<uint32_t>(high >> 32)};
-    words.append(parts, parts + n);
+    const runtime::ScalarWords of_it(s.travels_as, low, high);
+    words.append(of_it.span().begin(), of_it.span().end());
   }
   c10::SmallVector<ValuePtr, 8> made;
   c10::SmallVector<Value*, 8> outputs;

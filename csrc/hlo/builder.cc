@@ -38,6 +38,7 @@ Value Builder::parameter(const Type& type, std::string_view attributes) {
   if (num_parameters_++ > 0) parameters_ += ", ";
   parameters_ += text::concat({text::names({v}), ": ", type.str()});
   if (!attributes.empty()) parameters_ += text::concat({" {", attributes, "}"});
+  if (attributes.empty() && type.rank() > 0) loops_[v.id].reads = static_cast<size_t>(size_of(type.dtype));
   return v;
 }
 

@@ -131,6 +131,9 @@ class Builder {
   Value ge(Value a, Value b) { return compare(Compare::kGe, a, b); }
   Value is_nan(Value x) { return ne(x, x); }
   Value select(Value predicate, Value a, Value b);  // rank-0 operands are broadcast, predicate too
+  // x; in a program for the CPU, where a function of it would not be made into vectors, the end of the loop that makes
+  // it. For what reads x more than once.
+  Value settle(Value x);
   Value clamp(Value lo, Value x, Value hi);
 
   // PyTorch's conversion: to bool is `!= 0`; complex to real drops the imaginary part; float to integer truncates
@@ -226,6 +229,20 @@ class Builder {
   Value call(std::string_view op, const Values& operands, std::string_view details, const Type& result);
   Values generic(std::string_view op, const Values& operands, std::string_view attributes,
                  const std::vector<Written>& regions, const std::vector<Type>& results);
+  Value commutative(std::string_view op, Value a, Value b);
+  Value convert_directly(Value x, DType to);
+  static bool is_small_part(Value part, Value x);
+  int64_t elements_of(Value v) const;  // before it was spread
+  // The loop that makes a value, as far as the CPU's compiler fuses. Sizes are powers of 2, so sets are sums of them.
+  struct Loop {
+    size_t reads = 0;       // of how many bytes the elements are that it reads
+    size_t overwrites = 0;  // those of tensors that nobody else may need, so that it can write where they are
+    bool calls = false;     // functions
+    bool spreads = false;   // a tensor along new dimensions
+    bool in_second_way(Value result) const;
+  };
+  Loop loop_of(Value v) const;
+  Value in_loop(std::string_view op, Values operands, const std::function<Value(const Values&)>& emit);
   Written write(const Region& region);
   Written write_reducer(std::string_view op, const Values& operands, const Values& init, const Body& body);
   void see_through_transpose(Value& x, Dims& batch, Dims& contract) const;
@@ -244,6 +261,8 @@ class Builder {
     Dims permutation;
   };
   std::map<int, Transposed> transposes_;  // by the id of the result
+  std::map<int, int64_t> spread_;         // from how many elements, by the id of the result
+  std::map<int, Loop> loops_;             // of what is made element by element
   struct Joined {
     Values parts;
     int64_t dim;

@@ -104,16 +104,19 @@ bool is_exact(Value v) { return is_int(v.dtype()) || is_bool(v); }
 Value Builder::unary(std::string_view op, Value x) {
   check(op, {x});
   const DType dtype = result_of(op, x.dtype());
-  if (op.starts_with(kDialect) && dtype == x.dtype()) return uniform(op, {x});
-  return generic(op, {x}, "", {}, {{dtype, x.dims()}})[0];
+  return in_loop(op, {x}, [&](const Values& operands) {
+    if (op.starts_with(kDialect) && dtype == x.dtype()) return uniform(op, operands);
+    return generic(op, operands, "", {}, {{dtype, x.dims()}})[0];
+  });
 }
 
 Value Builder::binary(std::string_view op, Value a, Value b) {
   check(op, {a, b});
   const Dims dims = common_dims(op, {a, b});
-  a = broadcast_to(a, dims), b = broadcast_to(b, dims);
-  if (op.starts_with(kDialect)) return uniform(op, {a, b});
-  return generic(op, {a, b}, "", {}, {*a.type})[0];
+  return in_loop(op, {broadcast_to(a, dims), broadcast_to(b, dims)}, [&](const Values& operands) {
+    if (op.starts_with(kDialect)) return uniform(op, operands);
+    return generic(op, operands, "", {}, {*operands[0].type})[0];
+  });
 }
 
 Value Builder::neg(Value x) { return unary("stablehlo.negate", x); }
@@ -151,14 +154,17 @@ Value Builder::clz(Value x) { return unary("stablehlo.count_leading_zeros", x); 
 Value Builder::real(Value x) { return is_complex(x.dtype()) ? unary("stablehlo.real", x) : x; }
 Value Builder::imag(Value x) { return is_complex(x.dtype()) ? unary("stablehlo.imag", x) : zeros_like(x); }
 
-Value Builder::add(Value a, Value b) { return is_bool(a) ? or_(a, b) : binary("stablehlo.add", a, b); }
-Value Builder::sub(Value a, Value b) { return binary("stablehlo.subtract", a, b); }
-Value Builder::mul(Value a, Value b) { return is_bool(a) ? and_(a, b) : binary("stablehlo.multiply", a, b); }
+Value Builder::add(Value a, Value b) { return is_bool(a) ? or_(a, b) : commutative("stablehlo.add", a, b); }
+Value Builder::sub(Value a, Value b) {
+  if (elements_of(b) == 1 && elements_of(a) > 1) return add(neg(b), a);  // the same, exactly
+  return binary("stablehlo.subtract", a, b);
+}
+Value Builder::mul(Value a, Value b) { return is_bool(a) ? and_(a, b) : commutative("stablehlo.multiply", a, b); }
 Value Builder::div(Value a, Value b) { return binary("stablehlo.divide", a, b); }
 Value Builder::rem(Value a, Value b) { return binary("stablehlo.remainder", a, b); }
 Value Builder::pow(Value a, Value b) { return binary("stablehlo.power", a, b); }
-Value Builder::max(Value a, Value b) { return is_bool(a) ? or_(a, b) : binary("stablehlo.maximum", a, b); }
-Value Builder::min(Value a, Value b) { return is_bool(a) ? and_(a, b) : binary("stablehlo.minimum", a, b); }
+Value Builder::max(Value a, Value b) { return is_bool(a) ? or_(a, b) : commutative("stablehlo.maximum", a, b); }
+Value Builder::min(Value a, Value b) { return is_bool(a) ? and_(a, b) : commutative("stablehlo.minimum", a, b); }
 Value Builder::atan2(Value a, Value b) { return binary("stablehlo.atan2", a, b); }
 Value Builder::and_(Value a, Value b) { return binary("stablehlo.and", a, b); }
 Value Builder::or_(Value a, Value b) { return binary("stablehlo.or", a, b); }
@@ -181,12 +187,13 @@ Value Builder::compare(Compare how, Value a, Value b) {
   const bool ordered = how != Compare::kEq && how != Compare::kNe;
   require(!ordered || !is_complex(a.dtype()), op, {a, b}, "complex numbers have no order");
   const Dims dims = common_dims(op, {a, b});
-  const Values operands = {broadcast_to(a, dims), broadcast_to(b, dims)};
   const Type result{DType::kBool, dims};
   const char k = kind(a.dtype());
   const std::string_view type = k == 'f' || k == 'c' ? "FLOAT" : k == 's' ? "SIGNED" : "UNSIGNED";
-  return line(result, text::concat({op, " ", direction(how), ", ", text::names(operands), ", ", type, " : ",
-                                    text::signature(operands, {result})}));
+  return in_loop(op, {broadcast_to(a, dims), broadcast_to(b, dims)}, [&](const Values& operands) {
+    return line(result, text::concat({op, " ", direction(how), ", ", text::names(operands), ", ", type, " : ",
+                                      text::signature(operands, {result})}));
+  });
 }
 
 Value Builder::select(Value predicate, Value a, Value b) {
@@ -194,16 +201,18 @@ Value Builder::select(Value predicate, Value a, Value b) {
   check(op, {a, b});
   require(predicate && is_bool(predicate), op, {predicate, a, b}, "the predicate is not bool");
   const Dims dims = common_dims(op, {predicate, a, b});
-  a = broadcast_to(a, dims), b = broadcast_to(b, dims);
-  return line(*a.type, text::concat({op, " ", text::names({predicate, a, b}), " : ", text::types({predicate, a})}));
+  return in_loop(op, {predicate, broadcast_to(a, dims), broadcast_to(b, dims)}, [&](const Values& operands) {
+    const Values typed = {operands[0], operands[1]};
+    return line(*typed[1].type, text::concat({op, " ", text::names(operands), " : ", text::types(typed)}));
+  });
 }
 
 Value Builder::clamp(Value lo, Value x, Value hi) {
   constexpr std::string_view op = "stablehlo.clamp";
   check(op, {lo, x, hi});
   const Dims dims = common_dims(op, {lo, x, hi});
-  const Values operands = {broadcast_to(lo, dims), broadcast_to(x, dims), broadcast_to(hi, dims)};
-  return uniform(op, operands);
+  return in_loop(op, {broadcast_to(lo, dims), broadcast_to(x, dims), broadcast_to(hi, dims)},
+                 [&](const Values& operands) { return uniform(op, operands); });
 }
 
 // --- between element types ------------------------------------------------------------------------------------------
@@ -225,11 +234,16 @@ Value Builder::convert(Value x, DType to) {
     if (to == DType::kS8 || to == DType::kS16 || to == DType::kU16) return convert(convert(x, DType::kS32), to);
     if (to == DType::kU64) {
       const Value wrapped = convert(convert(x, DType::kS64), to);
-      const Value direct = call("stablehlo.convert", {x}, "", {to, x.dims()});
+      const Value direct = convert_directly(x, to);
       return select(lt(x, scalar(0, from)), wrapped, direct);
     }
   }
-  return call("stablehlo.convert", {x}, "", {to, x.dims()});
+  return convert_directly(x, to);
+}
+
+Value Builder::convert_directly(Value x, DType to) {
+  constexpr std::string_view op = "stablehlo.convert";
+  return in_loop(op, {x}, [&](const Values& operands) { return call(op, operands, "", {to, x.dims()}); });
 }
 
 Value Builder::bitcast(Value x, DType to) {

@@ -1,4 +1,6 @@
 // Sorting, gather and scatter.
+#include <algorithm>
+
 #include "hlo/builder_text.h"
 
 namespace tpu::hlo {
@@ -123,6 +125,21 @@ Value Builder::gather(Value x, Value indices, const GatherDims& dims, const Dims
 Value Builder::scatter(Value x, Value indices, Value updates, const ScatterDims& dims, const Body& body, bool unique,
                        bool sorted) {
   constexpr std::string_view op = "stablehlo.scatter";
+  // Where there is one index only, the compiler makes an update of a slice of it, which on CPUs goes through all of x.
+  // So there is another, which is out of bounds.
+  const bool one = dims.index_vector_dim == 1 && (indices.rank() == 1 || indices.rank() == 2) && indices.dim(0) == 1 &&
+                   dims.operand_batching.empty();
+  if (for_cpu_ && one && is_small_part(updates, x)) {
+    const auto longer = [&](Value v, int64_t dim, Value by) {
+      Dims none(v.dims().size(), 0), end = none;
+      end[static_cast<size_t>(dim)] = 1;
+      return pad(v, by, none, end);
+    };
+    int64_t dim = 0;
+    while (std::ranges::count(dims.update_window, dim) > 0) ++dim;
+    indices = longer(indices, 0, scalar_int(-1, indices.dtype()));
+    updates = longer(updates, dim, scalar(0, updates.dtype()));
+  }
   const Values operands = {x, indices, updates};
   check_indices(op, operands, dims.index_vector_dim, dims.scatter_to_operand);
   check_updates(op, operands, dims);

@@ -37,13 +37,26 @@ void check_starts(std::string_view op, const Values& operands, const Values& sta
 
 }  // namespace
 
+namespace {
+bool same_but_ones(const Dims& a, const Dims& b) {
+  const auto without = [](Dims dims) {
+    std::erase(dims, 1);
+    return dims;
+  };
+  return without(a) == without(b);
+}
+}  // namespace
+
 Value Builder::reshape(Value x, const Dims& dims) {
   if (x.dims() == dims) return x;
   const Type result{x.dtype(), dims};
   const bool ok = result.numel() == x.numel() && std::ranges::all_of(dims, [](int64_t d) { return d >= 0; });
   require(ok, "stablehlo.reshape", {x}, text::concat({"cannot be ", result.str()}));
   ++reshapes_;
-  return call("stablehlo.reshape", {x}, "", result);
+  if (for_cpu_ && loop_of(x).spreads && !same_but_ones(x.dims(), dims)) x = optimization_barrier({x})[0];
+  const Value made = call("stablehlo.reshape", {x}, "", result);
+  loops_[made.id] = loop_of(x);
+  return made;
 }
 
 Value Builder::transpose(Value x, const Dims& permutation) {
@@ -73,7 +86,14 @@ Value Builder::broadcast_in_dim(Value x, const Dims& dims, const Dims& mapping) 
     ok = x.dims()[i] == 1 || x.dims()[i] == dims[static_cast<size_t>(mapping[i])];
   }
   require(ok, op, {x}, text::concat({"cannot be ", result.str(), " by ", text::list(mapping)}));
-  return call(op, {x}, text::concat({", dims = ", text::list(mapping)}), result);
+  const Value made = call(op, {x}, text::concat({", dims = ", text::list(mapping)}), result);
+  spread_[made.id] = elements_of(x);
+  loops_[made.id] = loop_of(x);
+  if (x.numel() != made.numel()) {
+    loops_[made.id].overwrites = 0;
+    loops_[made.id].spreads |= x.numel() > 1;
+  }
+  return made;
 }
 
 Value Builder::broadcast_to(Value x, const Dims& dims) {
@@ -150,8 +170,28 @@ Value Builder::dynamic_update_slice(Value x, Value update, const Values& starts)
 
 Value Builder::overwrite(Value x, Value update, const Values& starts) {
   if (update.dims() == x.dims()) return update;
-  const Value apart = optimization_barrier({x})[0];
-  return optimization_barrier({dynamic_update_slice(apart, update, starts)})[0];
+  if (!for_cpu_ || !is_small_part(update, x)) {
+    const Value apart = optimization_barrier({x})[0];
+    return optimization_barrier({dynamic_update_slice(apart, update, starts)})[0];
+  }
+  // The CPU's compiler goes through all of x for a slice of it, but not for a scatter.
+  Values index;
+  Dims whole(x.dims().size()), one{1};
+  std::iota(whole.begin(), whole.end(), 0);
+  for (const int64_t d : whole) {
+    const auto at = static_cast<size_t>(d);
+    const Value last = scalar_int(x.dim(d) - update.dim(d), starts[at].dtype());
+    index.push_back(reshape(clamp(scalar_int(0, starts[at].dtype()), starts[at], last), {1, 1}));
+    one.push_back(update.dim(d));
+  }
+  ScatterDims dims{.scatter_to_operand = whole, .index_vector_dim = 1};
+  for (const int64_t d : whole) dims.update_window.push_back(d + 1);
+  return scatter(x, concat(index, 1), reshape(update, one), dims, [](const Values& v) { return Values{v[1]}; });
+}
+
+bool Builder::is_small_part(Value part, Value x) {
+  constexpr int64_t kLargeBytes = int64_t{32} << 10;
+  return x.type->bytes() >= kLargeBytes && part.numel() * 8 <= x.numel();
 }
 
 Value Builder::pad(Value x, Value value, const Dims& low, const Dims& high, const Dims& interior) {
@@ -218,7 +258,9 @@ Value Builder::iota(DType dtype, const Dims& dims, int64_t dim) {
   if (dtype == DType::kBool) return convert(iota(DType::kS32, dims, dim), dtype);
   if (is_complex(dtype)) return convert(iota(real_of(dtype), dims, dim), dtype);
   if (size_of(dtype) == 1 && is_float(dtype)) return convert(iota(DType::kF32, dims, dim), dtype);
-  return line(result, text::concat({op, " : ", result.str()}));
+  const Value made = line(result, text::concat({op, " : ", result.str()}));
+  loops_[made.id] = {};  // reads nothing
+  return made;
 }
 
 }  // namespace tpu::hlo

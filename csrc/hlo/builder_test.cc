@@ -87,7 +87,7 @@ TEST_CASE("a module") {
         "  func.func public @main(%0: tensor<2x3xf32> {jax.buffer_donor = true}, %1: tensor<f32>)"
         " -> (tensor<2x3xf32>, tensor<f32>) {\n"
         "    %2 = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<f32>) -> tensor<2x3xf32>\n"
-        "    %3 = stablehlo.add %0, %2 : tensor<2x3xf32>\n"
+        "    %3 = stablehlo.add %2, %0 : tensor<2x3xf32>\n"
         "    return %3, %1 : tensor<2x3xf32>, tensor<f32>\n"
         "  }\n"
         "}\n");

@@ -35,6 +35,7 @@ struct Call {
   DType compute = DType::kF32;                // dtype that a promoting lowering computes in
   Precision precision = Precision::kHighest;  // of products of float32
   bool has_effect = false;                    // kept and ordered although nobody reads its results
+  bool quick = false;                         // takes little more time than reading its operands; says `name` alone
 
   // Set by intern().
   uint64_t structure_key = 0;   // name, attributes, dtypes, ranks

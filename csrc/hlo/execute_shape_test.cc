@@ -37,6 +37,47 @@ TEST_CASE("moving elements") {
   }
 }
 
+TEST_CASE("a small part of a large value is written as any part is, for whatever compiler") {
+  for (DType t : {DType::kBool, DType::kU8, DType::kF32, DType::kC64}) {
+    for (const V& start : {V{3, 7}, V{-5, 2000}, V{127, 0}}) {
+      const auto programs = [&](bool for_cpu) {
+        return run({{t, {128, 1024}, V(128 * 1024, 1)}, {DType::kS32, {2}, start}}, [&](Builder& b, const Values& v) {
+          b.set_for_cpu(for_cpu);
+          const auto at = [&](int64_t i) { return b.reshape(b.slice_dim(v[1], 0, i, i + 1), {}); };
+          const Value part = b.convert(b.iota(DType::kS32, {3, 2}, 0), t);
+          const Builder::Body add = [&](const Values& x) { return Values{b.add(x[0], x[1])}; };
+          const ScatterDims row{
+              .update_window = {1}, .inserted_window = {0}, .scatter_to_operand = {0}, .index_vector_dim = 1};
+          return Values{b.overwrite(v[0], part, {at(0), at(1)}),
+                        b.scatter(v[0], b.slice_dim(v[1], 0, 0, 1), b.full(1, t, {1, 1024}), row, add)};
+        });
+      };
+      same(programs(true), programs(false));
+    }
+  }
+}
+
+TEST_CASE("numbers and a mask beside a function") {
+  const V x = range(40), mask = {1, 0, 1, 1};
+  V want;
+  for (double v : x) {
+    const double e = std::exp(v / 40);
+    want.push_back(mask[static_cast<size_t>(v) % 4] != 0 ? e * 0.5 : 0);
+  }
+  for (bool for_cpu : {false, true}) {
+    same(run({{DType::kF64, {10, 4}, x}, {DType::kBool, {4}, mask}},
+             [&](Builder& b, const Values& v) {
+               b.set_for_cpu(for_cpu);
+               const Value sum = b.add(b.mul(v[0], b.scalar(2, DType::kF64)), b.neg(v[0]));
+               const Value e = b.exp(b.div(sum, b.scalar(40, DType::kF64)));
+               const Value half = b.mul(e, b.scalar(0.5, DType::kF64));
+               const Value kept = b.select(b.broadcast_to(v[1], {10, 4}), half, b.scalar(0, DType::kF64));
+               return Values{b.settle(kept)};
+             }),
+         want, 1e-14);
+  }
+}
+
 TEST_CASE("reductions") {
   for (DType t : kNumbers) {
     same(run({{t, {2, 3}, {1, 2, 3, 4, 5, 6}}},

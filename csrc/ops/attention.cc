@@ -65,6 +65,7 @@ struct Attention {
     Value log_sum() const { return b.add(most, b.log(total)); }
   };
   Softmax softmax(Value s) const {
+    s = b.settle(s);
     const Value most = finite(b.reduce(Reduce::kMax, s, {3})), weights = b.exp(b.sub(s, spread(most)));
     return {b, most, weights, b.reduce(Reduce::kAdd, weights, {3})};
   }

@@ -79,16 +79,23 @@ struct Layer : Normalizer {
 };
 
 void add_layer_norm(Table& ops) {
-  ops.add(
-      "native_layer_norm", plain,
-      [](Builder& b, const Call& call, Value x, Dims shape, optional<Value> weight, optional<Value> bias, Scalar eps) {
-        const Layer n(b, x, shape);
-        const auto m = n.moments(n.in(x));
-        const Value rstd = n.inverse_deviation(m.variance, eps);
-        Value y = opt_mul(b, b.mul(m.centered, n.spread(rstd)), n.affine(weight));
-        if (bias) y = b.add(y, *n.affine(bias));
-        return Values{y, b.reshape(m.mean, call.results[1]->dims), b.reshape(rstd, call.results[2]->dims)};
-      });
+  ops.add("native_layer_norm", plain,
+          [](Builder& b, const Call& call, Value x, Dims shape, optional<Value> weight, optional<Value> bias,
+             Scalar eps) {
+            const Layer n(b, x, shape);
+            const auto m = n.moments(n.in(x));
+            Value mean = m.mean, rstd = n.inverse_deviation(m.variance, eps), centered = m.centered;
+            if (b.for_cpu()) {
+              // The CPU's compiler gives sums and all that follows them to one library call. Stopped at the statistics,
+              // the rest fuses with what reads it, and the normalized tensor need not exist.
+              const Values apart = b.optimization_barrier({mean, rstd});
+              mean = apart[0], rstd = apart[1], centered = b.sub(n.in(x), n.spread(mean));
+            }
+            Value y = opt_mul(b, b.mul(centered, n.spread(rstd)), n.affine(weight));
+            if (bias) y = b.add(y, *n.affine(bias));
+            return Values{y, b.reshape(mean, call.results[1]->dims), b.reshape(rstd, call.results[2]->dims)};
+          })
+      .is_quick();
   ops.add("native_layer_norm_backward", plain,
           [](Builder& b, Value grad, Value x, Dims shape, Value mean, Value rstd, optional<Value> weight,
              optional<Value> bias, Dims mask) {

@@ -136,7 +136,7 @@ Drawn ArgOf<Drawn>::get(Unpacker& u) {
 
 Row& Row::computes_apart() {
   grows = grows_pointwise;
-  apart = true;
+  apart = quick = true;
   return *this;
 }
 

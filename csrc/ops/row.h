@@ -170,6 +170,7 @@ struct Row {
   std::vector<int> format_of;       // where one of these arguments is channels_last, so is the first result
   bool computes_in_result = false;  // promotion takes the dtype of the (first) result, as reductions with out= do
   bool has_effect = false;          // done and ordered although nobody reads its results
+  bool quick = false;               // takes little more time than reading its operands
   bool draws = false;               // its last parameter is Drawn
   NumbersDType numbers = nullptr;   // of Scalars in a row that does not promote; none: the first result's
   Sizes sizes = nullptr;            // where run-time numbers decide the size of a result: calls are told apart by it
@@ -208,6 +209,10 @@ struct Row {
   }
   Row& acts() {
     has_effect = true;
+    return *this;
+  }
+  Row& is_quick() {
+    quick = true;
     return *this;
   }
   Row& results(ResultTypes types) {

@@ -10,6 +10,7 @@ using hlo::Reduce;
 
 // x less its maximum along `dim`: what is exponentiated is at most 1.
 Value shifted(Builder& b, Value x, const Dims& dim) {
+  x = b.settle(x);
   return b.sub(x, spread(b, b.reduce(Reduce::kMax, x, dim), x, dim));
 }
 Value sum_along(Builder& b, Value x, const Dims& dim) { return spread(b, b.reduce(Reduce::kAdd, x, dim), x, dim); }

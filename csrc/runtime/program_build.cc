@@ -103,25 +103,33 @@ std::vector<int32_t> pair_donations(const Program& program, const std::vector<bo
   return takers;
 }
 
-// The packed words of run-time scalars, taken apart again.
+// The packed words of run-time scalars, taken apart again. Of 64 bits the upper word comes first: LLVM makes one load
+// of two neighbours in the order of memory, forgets that nothing writes there, and then a loop that works in place does
+// not become vectors, since what it writes might be its own scalar.
 class Words {
  public:
   Words(hlo::Builder& b, hlo::Value packed) : b_(b), packed_(packed) {}
   hlo::Value next(DType dtype) {
-    const int64_t n = size_of(dtype) / 4;
-    const hlo::Value raw = b_.slice_dim(packed_, 0, at_, at_ + n);
-    at_ += n;
-    if (dtype == DType::kU32) return b_.reshape(raw, {});
     if (is_complex(dtype)) {
-      const DType part = real_of(dtype);
-      const hlo::Value pair = b_.bitcast(part == DType::kF64 ? b_.reshape(raw, {2, 2}) : raw, part);
-      const auto half = [&](int64_t i) { return b_.reshape(b_.slice_dim(pair, 0, i, i + 1), {}); };
-      return b_.complex(half(0), half(1));
+      const hlo::Value first = next(real_of(dtype)), second = next(real_of(dtype));
+      return dtype == DType::kC64 ? b_.complex(second, first) : b_.complex(first, second);
     }
-    return b_.bitcast(n == 1 ? b_.reshape(raw, {}) : raw, dtype);
+    hlo::Value bits = word();
+    if (size_of(dtype) == 8) {
+      const auto wide = [&](hlo::Value v) { return b_.convert(v, DType::kU64); };
+      const hlo::Value upper = b_.shl(wide(bits), b_.scalar_int(32, DType::kU64));
+      bits = b_.or_(upper, wide(word()));
+    }
+    return b_.bitcast(bits, dtype);
   }
 
  private:
+  hlo::Value word() {
+    const hlo::Value one = b_.slice_dim(packed_, 0, at_, at_ + 1);
+    ++at_;
+    return b_.reshape(one, {});
+  }
+
   hlo::Builder& b_;
   hlo::Value packed_;
   int64_t at_ = 0;

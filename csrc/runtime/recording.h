@@ -30,6 +30,21 @@ class Ref {
 // How a rank-0 operand of a dtype travels in the packed words of a launch: bytes, and as which dtype.
 DType word_dtype(DType dtype);
 
+// Those words. The upper one of 64 bits comes first: Words of program_build.cc says why.
+class ScalarWords {
+ public:
+  ScalarWords(DType travels_as, uint64_t low, uint64_t high)
+      : words_{upper(low), lower(low), upper(high), lower(high)}, count_(size_of(travels_as) / 4) {}
+  std::span<const uint32_t> span() const { return std::span(words_).subspan(count_ == 1 ? 1 : 0, count_); }
+
+ private:
+  static uint32_t upper(uint64_t bits) { return static_cast<uint32_t>(bits >> 32); }
+  static uint32_t lower(uint64_t bits) { return static_cast<uint32_t>(bits); }
+
+  uint32_t words_[4];
+  size_t count_;
+};
+
 struct Node {
   const hlo::Call* call;
   uint32_t first_operand, first_result;

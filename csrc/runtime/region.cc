@@ -162,15 +162,13 @@ Ref Region::input(Value& value) {
 }
 
 Ref Region::scalar(DType travels_as, uint64_t low, uint64_t high) {
+  return scalar(travels_as, ScalarWords(travels_as, low, high).span());
+}
+
+Ref Region::scalar(DType travels_as, std::span<const uint32_t> words) {
   const auto index = static_cast<uint32_t>(work_.recording.scalars.size());
   work_.recording.scalars.push_back(travels_as);
-  const int64_t words = size_of(travels_as) / 4;
-  work_.words.push_back(static_cast<uint32_t>(low));
-  if (words > 1) work_.words.push_back(static_cast<uint32_t>(low >> 32));
-  if (words > 2) {
-    work_.words.push_back(static_cast<uint32_t>(high));
-    work_.words.push_back(static_cast<uint32_t>(high >> 32));
-  }
+  work_.words.insert(work_.words.end(), words.begin(), words.end());
   return {Ref::kScalar, index};
 }
 

@@ -103,6 +103,7 @@ class Region {
   // Decides on a period that repeats_ suspects.
   void consider(Repeats::Candidate& found);
   uint32_t push(const hlo::Call* call, std::span<const Ref> operands, Line line);
+  Ref scalar(DType travels_as, std::span<const uint32_t> words);
   // Appends nodes of `from`, whose earlier results are ready or in `moved`, by their new numbers.
   void replay(Work& from, size_t begin, size_t end);
 

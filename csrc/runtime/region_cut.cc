@@ -105,9 +105,7 @@ void Region::replay(Work& from, size_t begin, size_t end) {
       if (ref.kind() == Ref::kScalar) {
         skip_to(ref.index());
         const DType travels_as = from.recording.scalars[ref.index()];
-        uint64_t word[4] = {};
-        std::copy_n(&from.words[next_word], words_of(travels_as), word);
-        operands.push_back(scalar(travels_as, word[0] | word[1] << 32, word[2] | word[3] << 32));
+        operands.push_back(scalar(travels_as, std::span(&from.words[next_word], words_of(travels_as))));
       } else if (ref.kind() == Ref::kResult && ref.index() >= first) {
         operands.emplace_back(Ref::kResult, ref.index() - first);
       } else {

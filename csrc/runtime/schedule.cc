@@ -5,6 +5,7 @@
 
 #include "runtime/by_request.h"
 #include "runtime/launch.h"
+#include "runtime/remake.h"
 #include "runtime/split.h"
 
 namespace tpu::runtime {
@@ -17,29 +18,52 @@ bool contains(std::span<const uint32_t> ascending, uint32_t i) {
 // Takes a piece out of a recording, with numbers of its own.
 class Cutter {
  public:
-  Cutter(const Recording& whole, Piece& piece) : whole_(whole), piece_(piece) {}
+  Cutter(const Recording& whole, Piece& piece, std::span<const uint32_t> again)
+      : whole_(whole), piece_(piece), again_(again) {}
 
-  void cut(std::vector<uint32_t> nodes) {
-    piece_.nodes = std::move(nodes);
-    std::vector<Ref> operands;
-    for (const uint32_t i : piece_.nodes) {
+  void cut(std::span<const uint32_t> nodes) {
+    for (const uint32_t i : nodes) {
+      const uint32_t first = add(i);
       const Node& node = whole_.nodes[i];
-      operands.clear();
-      for (const Ref ref : whole_.operands_of(node)) operands.push_back(here(ref));
-      const uint32_t first = append(piece_.request.recording, piece_.request.key, node.call, operands);
-      for (uint32_t r = 0; r < node.call->results.size(); ++r) {
-        results_.emplace(node.first_result + r, Ref(Ref::kResult, first + r));
-        made_.push_back({node.first_result + r, i});
-      }
+      for (uint32_t r = 0; r < node.call->results.size(); ++r) made_.push_back({node.first_result + r, i, first + r});
     }
   }
-  // In the piece's order, in the region's numbers.
+  // What others may read, in the piece's order: numbers in the region, and of the result here.
   struct Made {
-    uint32_t result, node;
+    uint32_t result, node, here;
   };
   const std::vector<Made>& made() const { return made_; }
 
  private:
+  // Returns the number of the node's first result here.
+  uint32_t add(uint32_t i) {
+    const Node& node = whole_.nodes[i];
+    std::vector<Ref> operands;
+    for (const Ref ref : whole_.operands_of(node)) operands.push_back(here(ref));
+    const uint32_t first = append_here(i, node.call, operands);
+    for (uint32_t r = 0; r < node.call->results.size(); ++r) {
+      results_.emplace(node.first_result + r, Ref(Ref::kResult, first + r));
+    }
+    return first;
+  }
+  // What is made again reads through fences, or the compiler would find that it is made already, and keep that.
+  Ref add_again(uint32_t i, uint32_t result) {
+    const Node& node = whole_.nodes[i];
+    std::vector<Ref> operands;
+    for (size_t k = 0; k < node.call->operands.size(); ++k) {
+      Ref ref = here(whole_.operands_of(node)[k]);
+      if (ref.kind() == Ref::kInput) ref = {Ref::kResult, append_here(i, fence(node.call->operands[k]), {&ref, 1})};
+      operands.push_back(ref);
+    }
+    const uint32_t first = append_here(i, node.call, operands);
+    const Ref made(Ref::kResult, first + result - node.first_result);
+    results_.emplace(result, made);
+    return made;
+  }
+  uint32_t append_here(uint32_t i, const hlo::Call* call, std::span<const Ref> operands) {
+    piece_.nodes.push_back(i);
+    return append(piece_.request.recording, piece_.request.key, call, operands);
+  }
   Ref here(Ref ref) {
     if (ref.kind() == Ref::kScalar) {
       piece_.scalars.push_back(ref.index());
@@ -48,6 +72,9 @@ class Cutter {
     }
     if (ref.kind() == Ref::kResult) {
       if (const auto found = results_.find(ref.index()); found != results_.end()) return found->second;
+      if (contains(again_, ref.index())) {
+        return add_again(static_cast<uint32_t>(maker(whole_, ref.index())), ref.index());
+      }
     }
     const auto [at, is_new] = inputs_.try_emplace(ref.bits(), Ref::kInput, static_cast<uint32_t>(piece_.inputs.size()));
     if (is_new) {
@@ -63,6 +90,7 @@ class Cutter {
 
   const Recording& whole_;
   Piece& piece_;
+  std::span<const uint32_t> again_;
   std::unordered_map<uint32_t, Ref> results_, inputs_;
   std::vector<Made> made_;
 };
@@ -74,22 +102,22 @@ void make_pieces(Schedule& schedule) {
   const std::vector<bool> need = needed(whole, schedule.live);
   std::unordered_map<uint32_t, size_t> last_reader;  // by bits of the Ref
   std::vector<std::vector<Cutter::Made>> made;
-  for (std::vector<uint32_t>& nodes : parts) {
-    std::erase_if(nodes, [&](uint32_t i) { return !need[i]; });
-    if (nodes.empty()) continue;
+  for (std::vector<uint32_t>& nodes : parts) std::erase_if(nodes, [&](uint32_t i) { return !need[i]; });
+  std::erase_if(parts, [](const std::vector<uint32_t>& nodes) { return nodes.empty(); });
+  const std::vector<std::vector<uint32_t>> again = to_make_again(whole, parts, schedule.live, schedule.given);
+  for (size_t p = 0; p < parts.size(); ++p) {
     auto piece = std::make_unique<Piece>();
-    Cutter cutter(whole, *piece);
-    cutter.cut(std::move(nodes));
+    Cutter cutter(whole, *piece, again[p]);
+    cutter.cut(parts[p]);
     made.push_back(cutter.made());
-    for (const Ref ref : piece->inputs) last_reader[ref.bits()] = schedule.pieces.size();
+    for (const Ref ref : piece->inputs) last_reader[ref.bits()] = p;
     schedule.pieces.push_back(std::move(piece));
   }
   for (size_t p = 0; p < schedule.pieces.size(); ++p) {
     Piece& piece = *schedule.pieces[p];
-    for (uint32_t k = 0; k < made[p].size(); ++k) {
-      const auto [result, node] = made[p][k];
+    for (const auto [result, node, here] : made[p]) {
       if (!contains(schedule.live, result) && !last_reader.contains(Ref(Ref::kResult, result).bits())) continue;
-      piece.request.live.push_back(k);
+      piece.request.live.push_back(here);
       piece.outputs.push_back(result);
       piece.makers.push_back(node);
     }
