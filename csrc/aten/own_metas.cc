@@ -1,9 +1,13 @@
 #include "aten/own_metas.h"
 
+#include <ATen/AccumulateType.h>
+#include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
+#include <ATen/TensorIterator.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/LinearAlgebraUtils.h>
+#include <ATen/native/RangeUtils.h>
 #include <ATen/native/layer_norm.h>
 
 #include <algorithm>
@@ -28,6 +32,17 @@ void order_by_stride(Sizes::iterator begin, Sizes::iterator end, at::IntArrayRef
   std::stable_sort(begin, end, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
 }
 
+// Without gaps, its dimensions one inside the other in an order, the outermost first.
+at::Tensor dense(const Sizes& sizes, const Sizes& order, at::TensorOptions options) {
+  Sizes strides(sizes.size());
+  int64_t next = 1;
+  for (auto d = order.rbegin(); d != order.rend(); ++d) {
+    strides[static_cast<size_t>(*d)] = next;
+    next *= sizes[static_cast<size_t>(*d)];
+  }
+  return at::empty_strided(sizes, strides, options.device(at::kMeta));
+}
+
 // The library transforms the innermost dimensions: the others stand before them in the order of their strides.
 at::Tensor transformed(const Sizes& sizes, at::IntArrayRef strides, const Sizes& dims, at::TensorOptions options) {
   Sizes order(sizes.size());
@@ -36,13 +51,7 @@ at::Tensor transformed(const Sizes& sizes, at::IntArrayRef strides, const Sizes&
       order.begin(), order.end(), [&](int64_t d) { return std::find(dims.begin(), dims.end(), d) == dims.end(); });
   order_by_stride(order.begin(), others, strides);
   std::copy(dims.begin(), dims.end(), others);
-  Sizes out(sizes.size());
-  int64_t next = 1;
-  for (auto d = order.rbegin(); d != order.rend(); ++d) {
-    out[static_cast<size_t>(*d)] = next;
-    next *= sizes[static_cast<size_t>(*d)];
-  }
-  return at::empty_strided(sizes, out, options.device(at::kMeta));
+  return dense(sizes, order, options);
 }
 
 at::Tensor complex_to_complex(const at::Tensor& x, Sizes dims) {
@@ -136,6 +145,53 @@ std::vector<at::Tensor> alike(Arguments a) {
                          format.isNone() ? std::nullopt : std::optional(format.toMemoryFormat()))};
 }
 
+// Of `numbers` numbers: the end; start and end; start, end and step. The dtype stands behind them.
+template <size_t numbers>
+std::vector<at::Tensor> arange(Arguments a) {
+  const c10::Scalar start = numbers == 1 ? c10::Scalar(0) : a[0].toScalar();
+  const c10::Scalar end = a[numbers == 1 ? 0 : 1].toScalar();
+  const c10::Scalar step = numbers == 3 ? a[2].toScalar() : c10::Scalar(1);
+  const auto is_whole = [](const c10::IValue& v) { return v.toScalar().isIntegral(true); };
+  const at::ScalarType by_default =
+      std::all_of(a.begin(), a.begin() + numbers, is_whole) ? at::kLong : at::get_default_dtype_as_scalartype();
+  const at::ScalarType dtype = a[numbers].isNone() ? by_default : a[numbers].toScalarType();
+  int64_t size = 0;
+  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "arange_cpu",
+                             [&] { size = at::native::compute_arange_size<scalar_t>(start, end, step); });
+  return {at::empty({size}, at::TensorOptions(at::kMeta).dtype(dtype))};
+}
+
+// --- Element by element ---------------------------------------------------------------------------------------------
+
+// As large as all operands together, laid out as TensorIterator would.
+at::Tensor over(std::initializer_list<at::Tensor> operands, at::ScalarType dtype) {
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false).declare_static_dtype_and_device(dtype, at::kMeta).add_owned_output(at::Tensor());
+  for (const at::Tensor& t : operands) {
+    config.add_owned_const_input(at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta)));
+  }
+  return config.build().output();
+}
+
+std::vector<at::Tensor> where(Arguments a) {
+  const at::Tensor &condition = a[0].toTensor(), &x = a[1].toTensor(), &y = a[2].toTensor();
+  TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
+              "where expected condition to be a boolean tensor, but got a tensor with dtype ", condition.scalar_type());
+  if (condition.scalar_type() == at::kByte) {
+    TORCH_WARN_ONCE(
+        "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future ",
+        "version of PyTorch. Use a boolean condition instead.");
+  }
+  return {over({condition, x, y}, at::result_type(x, y))};
+}
+
+std::vector<at::Tensor> relu(Arguments a) {
+  const at::Tensor& x = a[0].toTensor();
+  TORCH_CHECK(x.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
+  TORCH_CHECK_NOT_IMPLEMENTED(!x.is_complex(), "clamp is not supported for complex types");
+  return {over({x}, x.scalar_type())};
+}
+
 // PyTorch's says nothing of the sizes.
 std::vector<at::Tensor> isin_scalar(Arguments) {
   return {at::empty({}, at::TensorOptions(at::kMeta).dtype(at::kBool))};
@@ -143,7 +199,6 @@ std::vector<at::Tensor> isin_scalar(Arguments) {
 
 // --- Normalization --------------------------------------------------------------------------------------------------
 
-// PyTorch's is in Python, and the first of those to run imports 800 modules.
 std::vector<at::Tensor> layer_norm(Arguments a) {
   const at::Tensor& x = a[0].toTensor();
   const Sizes shape = a[1].toIntVector();
@@ -164,6 +219,38 @@ std::vector<at::Tensor> layer_norm_backward(Arguments a) {
     return at::empty(t.sizes(), t.options().device(at::kMeta));
   };
   return {like(a[1], wanted[0]), like(a[5], wanted[1]), like(a[6], wanted[2])};
+}
+
+// --- Attention ------------------------------------------------------------------------------------------------------
+
+// The result lies as the queries do.
+std::vector<c10::IValue> attention(Arguments a) {
+  const at::Tensor& query = a[0].toTensor();
+  Sizes sizes = query.sizes().vec(), order(sizes.size());
+  const at::TensorOptions options = query.options().device(at::kMeta);
+  sizes.back() = a[2].toTensor().size(-1);
+  at::Tensor result = at::empty_like(query, options);
+  if (result.sizes() != at::IntArrayRef(sizes)) {
+    std::iota(order.begin(), order.end(), 0);
+    order_by_stride(order.begin(), order.end(), query.strides());
+    result = dense(sizes, order, options);
+  }
+  const Sizes rows{query.dim() == 4 ? query.size(0) : 1, query.size(-3), query.size(-2)};
+  const at::Tensor number = at::empty({}, options.dtype(at::kLong));
+  return {result,         at::empty(rows, options.dtype(at::kFloat)),
+          at::Tensor(),   at::Tensor(),
+          query.size(-2), a[1].toTensor().size(-2),
+          number,         number.clone(),
+          at::Tensor()};
+}
+
+std::vector<at::Tensor> attention_backward(Arguments a) {
+  std::vector<at::Tensor> results;
+  for (const size_t i : {1, 2, 3, 4}) {
+    const at::Tensor of = a[i].isNone() ? at::Tensor() : a[i].toTensor();
+    results.push_back(of.defined() ? at::empty_like(of, of.options().device(at::kMeta)) : at::Tensor());
+  }
+  return results;
 }
 
 // --- Products with a dtype of their own -----------------------------------------------------------------------------
@@ -201,7 +288,12 @@ const std::map<std::string, OwnMeta, std::less<>> kMetas = {
     {"_fft_c2c", {&fft_c2c}},
     {"_fft_c2r", {&fft_c2r}},
     {"_fft_r2c", {&fft_r2c}},
+    {"_scaled_dot_product_fused_attention_overrideable", {.returns = &attention}},
+    {"_scaled_dot_product_fused_attention_overrideable_backward", {&attention_backward}},
     {"addmm.dtype", {&add_product_as<false>}},
+    {"arange", {.results = &arange<1>, .for_fresh = true}},
+    {"arange.start", {.results = &arange<2>, .for_fresh = true}},
+    {"arange.start_step", {.results = &arange<3>, .for_fresh = true}},
     {"baddbmm.dtype", {&add_product_as<true>}},
     {"_linalg_eigvals", {&eigvals}},
     {"binomial", {&binomial}},
@@ -213,6 +305,8 @@ const std::map<std::string, OwnMeta, std::less<>> kMetas = {
     {"native_layer_norm", {&layer_norm}},
     {"native_layer_norm_backward", {&layer_norm_backward}},
     {"ones_like", {&alike<1>}},
+    {"relu", {&relu}},
+    {"where.self", {&where}},
     {"zeros_like", {&alike<1>}},
 };
 

@@ -36,13 +36,15 @@ namespace {
 class Promiser {
  public:
   Promiser(const Overload& overload, c10::ArrayRef<c10::IValue> arguments)
-      : overload_(overload), row_(*overload.row), own_meta_(own_meta(row_.name)), arguments_(arguments) {}
+      : overload_(overload), row_(*overload.row), own_meta_(own_meta(row_.name)), arguments_(arguments) {
+    if (own_meta_.for_fresh && overload.kind != Overload::kFunctional) own_meta_ = {};
+  }
 
   Promise run() {
     if (row_.refusal != nullptr) check(row_.refusal(signature()));
     const bool promotes = row_.trait.promotes && !row_.computes_in_result && !overload_.each;
     if (overload_.kind != Overload::kFunctional && promotes) check_targets();
-    const bool known = row_.result_types != nullptr || own_meta_.results != nullptr;
+    const bool known = row_.result_types != nullptr || own_meta_.is_known();
     const MetaResult meta = known ? known_results() : run_meta(overload_.handle, arguments_, row_.trait.promotes);
     if (row_.trait.one_dtype) check_dtypes();
     if (!find_resizes(meta)) find_results(meta);
@@ -73,6 +75,10 @@ class Promiser {
   MetaResult known_results() const {
     MetaResult meta;
     meta.arguments = arguments_.vec();
+    if (own_meta_.returns != nullptr) {
+      meta.returns = own_meta_.returns(arguments_);
+      return meta;
+    }
     std::vector<at::Tensor> results;
     if (own_meta_.results != nullptr) {
       results = own_meta_.results(arguments_.slice(0, overload_.row_args));
@@ -155,7 +161,7 @@ class Promiser {
     const auto functional = c10::Dispatcher::singleton().findSchema(
         {"aten::" + row_.name.substr(0, dot), dot == std::string::npos ? "" : row_.name.substr(dot + 1)});
     std::vector<at::Tensor> made;
-    if (own_meta_.results != nullptr || row_.result_types != nullptr || !functional ||
+    if (own_meta_.is_known() || row_.result_types != nullptr || !functional ||
         functional->schema().arguments().size() != overload_.row_args) {
       return made;
     }
@@ -253,7 +259,7 @@ class Promiser {
 
   const Overload& overload_;
   const ops::Row& row_;
-  const OwnMeta own_meta_;
+  OwnMeta own_meta_;
   c10::ArrayRef<c10::IValue> arguments_;
   Promise promise_;
 };

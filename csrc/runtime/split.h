@@ -13,7 +13,7 @@
 namespace tpu::runtime {
 
 // Recordings of fewer nodes stay whole.
-constexpr size_t kSplitNodes = 256;
+constexpr size_t kSplitNodes = 64;
 
 // Nodes of each piece. Pieces in this order, and the nodes of a piece in its order, are an order in which the recording
 // can run: operands come before their readers, and nodes with an effect stay in line. One piece: it does not repeat.
