@@ -28,6 +28,8 @@ std::vector<int64_t> wrapped(const c10::IValue& dims, int64_t rank) {
   return out;
 }
 
+at::Tensor optional(const c10::IValue& v) { return v.isNone() ? at::Tensor() : v.toTensor(); }
+
 void order_by_stride(Sizes::iterator begin, Sizes::iterator end, at::IntArrayRef strides) {
   std::stable_sort(begin, end, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
 }
@@ -202,7 +204,6 @@ std::vector<at::Tensor> isin_scalar(Arguments) {
 std::vector<at::Tensor> layer_norm(Arguments a) {
   const at::Tensor& x = a[0].toTensor();
   const Sizes shape = a[1].toIntVector();
-  const auto optional = [](const c10::IValue& v) { return v.isNone() ? at::Tensor() : v.toTensor(); };
   at::native::_check_layer_norm_inputs(x, shape, optional(a[2]), optional(a[3]));
   const at::TensorOptions options = x.options().device(at::kMeta);
   Sizes sizes = x.sizes().vec();
@@ -214,9 +215,8 @@ std::vector<at::Tensor> layer_norm(Arguments a) {
 std::vector<at::Tensor> layer_norm_backward(Arguments a) {
   const auto wanted = a[7].toBoolList();
   const auto like = [&](const c10::IValue& v, bool wants) {
-    if (!wants || v.isNone() || !v.toTensor().defined()) return at::Tensor();
-    const at::Tensor& t = v.toTensor();
-    return at::empty(t.sizes(), t.options().device(at::kMeta));
+    const at::Tensor t = optional(v);
+    return wants && t.defined() ? at::empty(t.sizes(), t.options().device(at::kMeta)) : at::Tensor();
   };
   return {like(a[1], wanted[0]), like(a[5], wanted[1]), like(a[6], wanted[2])};
 }
@@ -240,14 +240,14 @@ std::vector<c10::IValue> attention(Arguments a) {
   return {result,         at::empty(rows, options.dtype(at::kFloat)),
           at::Tensor(),   at::Tensor(),
           query.size(-2), a[1].toTensor().size(-2),
-          number,         number.clone(),
+          number,         number,
           at::Tensor()};
 }
 
 std::vector<at::Tensor> attention_backward(Arguments a) {
   std::vector<at::Tensor> results;
   for (const size_t i : {1, 2, 3, 4}) {
-    const at::Tensor of = a[i].isNone() ? at::Tensor() : a[i].toTensor();
+    const at::Tensor of = optional(a[i]);
     results.push_back(of.defined() ? at::empty_like(of, of.options().device(at::kMeta)) : at::Tensor());
   }
   return results;

@@ -59,13 +59,7 @@ class Search {
  private:
   using Results = std::vector<uint32_t>;
 
-  // Whether somebody else has a reference to it.
-  bool held(Ref ref) const {
-    const auto contains = [&](std::span<const uint32_t> numbers) {
-      return std::binary_search(numbers.begin(), numbers.end(), ref.index());
-    };
-    return ref.kind() == Ref::kInput ? !contains(given_) : contains(live_);
-  }
+  bool held(Ref ref) const { return is_held(ref, live_, given_); }
   // Whether a value is there while piece `p` runs, whatever that reads.
   bool outlives(Ref ref, uint32_t p) {
     if (ref.kind() == Ref::kScalar || held(ref)) return true;
@@ -89,6 +83,13 @@ class Search {
 };
 
 }  // namespace
+
+bool is_held(Ref ref, std::span<const uint32_t> live, std::span<const uint32_t> given) {
+  const auto contains = [&](std::span<const uint32_t> numbers) {
+    return std::binary_search(numbers.begin(), numbers.end(), ref.index());
+  };
+  return ref.kind() == Ref::kInput ? !contains(given) : contains(live);
+}
 
 const hlo::Call* fence(const hlo::Type* type) {
   hlo::Call call;

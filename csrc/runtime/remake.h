@@ -13,8 +13,11 @@
 
 namespace tpu::runtime {
 
+// Whether somebody else than the region has a reference to an input or result; `live` and `given` as in a Request.
+bool is_held(Ref ref, std::span<const uint32_t> live, std::span<const uint32_t> given);
+
 // By piece, ascending: results of the recording that it reads, and makes again from what else it can have. `pieces` are
-// the nodes of each, in an order in which they can run; `live` and `given` as in a Request.
+// the nodes of each, in an order in which they can run.
 std::vector<std::vector<uint32_t>> to_make_again(const Recording& recording,
                                                  std::span<const std::vector<uint32_t>> pieces,
                                                  std::span<const uint32_t> live, std::span<const uint32_t> given);

@@ -123,9 +123,7 @@ void make_pieces(Schedule& schedule) {
     }
     for (uint32_t k = 0; k < piece.inputs.size(); ++k) {
       const Ref ref = piece.inputs[k];
-      const bool held =
-          ref.kind() == Ref::kInput ? !contains(schedule.given, ref.index()) : contains(schedule.live, ref.index());
-      if (held || last_reader[ref.bits()] != p) continue;
+      if (is_held(ref, schedule.live, schedule.given) || last_reader[ref.bits()] != p) continue;
       piece.request.given.push_back(k);
       piece.last.push_back(ref);
     }
