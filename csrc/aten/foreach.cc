@@ -5,6 +5,9 @@
 #include <ATen/ops/_foreach_addcdiv.h>
 #include <ATen/ops/_foreach_addcmul.h>
 
+#include <bit>
+#include <map>
+
 namespace tpu::aten {
 namespace {
 
@@ -155,6 +158,67 @@ std::vector<Part> split_each(const Overload& overload, c10::ArrayRef<c10::IValue
     std::sort(part.begin(), part.end(), [](const auto& a, const auto& b) { return a.position < b.position; });
   }
   return parts;
+}
+
+namespace {
+
+// What a meta function can tell apart in an element of a list.
+void describe(const c10::IValue& v, std::vector<int64_t>& out) {
+  if (!v.isTensor()) {  // an exponent may be refused for its value
+    const at::Scalar number = v.toScalar();
+    const c10::complex<double> value = number.to<c10::complex<double>>();
+    out.insert(out.end(), {static_cast<int64_t>(number.type()), std::bit_cast<int64_t>(value.real()),
+                           std::bit_cast<int64_t>(value.imag())});
+    return;
+  }
+  const at::Tensor& t = v.toTensor();
+  if (!t.defined()) return out.push_back(-1);
+  out.insert(out.end(), {static_cast<int64_t>(t.scalar_type()), static_cast<int64_t>(t.device().type()), t.dim()});
+  out.insert(out.end(), t.sizes().begin(), t.sizes().end());
+  out.insert(out.end(), t.strides().begin(), t.strides().end());
+}
+
+// The elements of `list` at `places`.
+c10::IValue taken(const c10::IValue& list, const std::vector<size_t>& places) {
+  const auto from = list.toListRef();
+  c10::impl::GenericList out(list.type()->expectRef<c10::ListType>().getElementType());
+  for (const size_t i : places) out.push_back(from[i]);
+  return out;
+}
+
+}  // namespace
+
+MetaResult run_meta_of_each(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, bool numbers) {
+  std::optional<size_t> n;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!overload.args[i].list) continue;
+    const size_t length = arguments[i].toListRef().size();
+    if (n.value_or(length) != length) return run_meta(overload.handle, arguments, numbers);  // which says so
+    n = length;
+  }
+  std::map<std::vector<int64_t>, size_t> kinds;
+  std::vector<size_t> first, kind_of;  // the first element of each kind, the kind of each element
+  for (size_t k = 0; k < n.value_or(0); ++k) {
+    std::vector<int64_t> kind;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (overload.args[i].list) describe(arguments[i].toListRef()[k], kind);
+    }
+    const auto [at, is_new] = kinds.emplace(std::move(kind), first.size());
+    if (is_new) first.push_back(k);
+    kind_of.push_back(at->second);
+  }
+  std::vector<c10::IValue> fewer = arguments.vec();
+  for (size_t i = 0; i < fewer.size(); ++i) {
+    if (overload.args[i].list) fewer[i] = taken(fewer[i], first);
+  }
+  MetaResult result = run_meta(overload.handle, fewer, numbers);
+  for (size_t i = 0; i < fewer.size(); ++i) {
+    if (overload.args[i].list) result.arguments[i] = taken(result.arguments[i], kind_of);
+  }
+  for (c10::IValue& v : result.returns) {
+    if (v.isTensorList()) v = taken(v, kind_of);
+  }
+  return result;
 }
 
 namespace {

@@ -2,6 +2,7 @@
 // it is follows from the name, which argument is which from the two schemas.
 #pragma once
 
+#include "aten/meta.h"
 #include "aten/plan.h"
 
 namespace tpu::aten {
@@ -26,5 +27,9 @@ const Overload* make_each(const ops::Row& row, const c10::OperatorHandle& handle
 
 // The calls of the row that a call of such an overload is.
 std::vector<Part> split_each(const Overload& overload, c10::ArrayRef<c10::IValue> arguments);
+
+// As run_meta(). Elements that are alike are asked about once: PyTorch goes through the lists one by one, for most
+// operators by a function in Python.
+MetaResult run_meta_of_each(const Overload& overload, c10::ArrayRef<c10::IValue> arguments, bool numbers);
 
 }  // namespace tpu::aten

@@ -119,6 +119,28 @@ void check_masked_scatter(const Arguments& a) {
   TORCH_CHECK(mask == at::kBool, "masked_scatter_ only supports boolean masks, but got mask with dtype ", mask);
 }
 
+// Exponents that are tensors may be negative.
+void check_pow(const c10::IValue& base, const c10::IValue& exponent) {
+  if (!base.isTensor() || !exponent.isScalar()) return;
+  const at::Scalar by = exponent.toScalar();
+  const bool whole = at::isIntegralType(base.toTensor().scalar_type(), /*includeBool=*/true) && by.isIntegral(true);
+  TORCH_CHECK(!whole || by.toLong() >= 0, "Integers to negative integer powers are not allowed.");
+}
+
+void check_pow(const Arguments& a) { check_pow(a[0], a[1]); }
+
+void check_foreach_pow(const Arguments& a) {
+  if (!a[0].isTensorList()) return;
+  const auto bases = a[0].toListRef();
+  for (size_t i = 0; i < bases.size(); ++i) {
+    if (!a[1].isList()) {
+      check_pow(bases[i], a[1]);
+    } else if (i < a[1].toListRef().size()) {
+      check_pow(bases[i], a[1].toListRef()[i]);
+    }
+  }
+}
+
 void check_roll(const Arguments& a) {
   const size_t shifts = a[1].toDimVector().size(), dims = a[2].toDimVector().size();
   TORCH_CHECK(shifts == dims || shifts == 0 || (shifts == 1 && dims == 0),
@@ -153,6 +175,10 @@ const std::map<std::string, void (*)(const Arguments&), std::less<>> kChecks = {
     {"aten::max_unpool2d", &check_unpool},
     {"aten::max_unpool3d", &check_unpool},
     {"aten::polar", &check_complex},
+    {"aten::_foreach_pow", &check_foreach_pow},
+    {"aten::_foreach_pow_", &check_foreach_pow},
+    {"aten::pow", &check_pow},
+    {"aten::pow_", &check_pow},
     {"aten::roll", &check_roll},
     {"aten::trace", &check_trace},
     {"aten::vdot", &check_dot},

@@ -4,6 +4,7 @@
 
 #include "aten/dtype.h"
 #include "aten/errors.h"
+#include "aten/foreach.h"
 #include "aten/meta.h"
 #include "aten/native_checks.h"
 #include "aten/own_metas.h"
@@ -45,7 +46,10 @@ class Promiser {
     const bool promotes = row_.trait.promotes && !row_.computes_in_result && !overload_.each;
     if (overload_.kind != Overload::kFunctional && promotes) check_targets();
     const bool known = row_.result_types != nullptr || own_meta_.is_known();
-    const MetaResult meta = known ? known_results() : run_meta(overload_.handle, arguments_, row_.trait.promotes);
+    const bool numbers = row_.trait.promotes;
+    const MetaResult meta = known            ? known_results()
+                            : overload_.each ? run_meta_of_each(overload_, arguments_, numbers)
+                                             : run_meta(overload_.handle, arguments_, numbers);
     if (row_.trait.one_dtype) check_dtypes();
     if (!find_resizes(meta)) find_results(meta);
     return std::move(promise_);

@@ -1,5 +1,6 @@
 """torch._foreach_*: one call of the engine, and what CPU gives."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_map_only
 
-from tests.oracle import check, check_grad, launches, place
+from tests.oracle import check, check_error, check_grad, launches, place
 
 UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round "
@@ -194,6 +195,35 @@ def test_a_long_list_of_few_kinds_compiles_each_kind_once() -> None:
     assert torch.tpu.compile_stats()["compiles"] - before <= 3
     for got, expected in zip(a, want, strict=True):
         torch.testing.assert_close(got.cpu(), expected, rtol=0, atol=0)
+
+
+def test_elements_that_are_alike_are_planned_once() -> None:
+    def calls(n: int, size: int) -> int:
+        """Functions of PyTorch's in Python that run in the first call."""
+        a, b = ([torch.rand(size).tpu() for _ in range(n)] for _ in range(2))
+        torch.tpu.synchronize()
+        seen = [0]
+
+        def count(frame: object, event: str, arg: object) -> None:
+            seen[0] += event == "call"
+
+        sys.setprofile(count)
+        try:
+            torch._foreach_lerp_(a, b, 0.3)
+        finally:
+            sys.setprofile(None)
+        return seen[0]
+
+    calls(1, 5)
+    one = calls(1, 13)
+    assert 0 < one == calls(64, 17)
+
+
+def test_an_element_may_be_refused_for_its_number() -> None:
+    a = [torch.tensor([1, 2]), torch.tensor([3, 4])]
+    for fn in (torch._foreach_pow, torch._foreach_pow_):
+        check_error(fn, a, [2, -1])
+        check_error(fn, a, -1)
 
 
 def test_each_part_of_a_long_list_reads_what_was_there_before() -> None:

@@ -6,7 +6,7 @@ import operator
 import pytest
 import torch
 from ops.samples import FLOATS, INTEGERS, LAYOUTS, REALS, SPECIAL, layouts, nonzero, values
-from oracle import MODES, check, check_grad, launches
+from oracle import MODES, check, check_error, check_grad, launches
 from torch.testing._internal.common_methods_invocations import BinaryUfuncInfo, op_db
 
 ARITHMETIC = [torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum, torch.fmax, torch.fmin, torch.rsub]
@@ -108,6 +108,10 @@ def test_powers_of_integers():
     check(lambda x: 2**x, x.abs())
     check(lambda x: x**0.5, x.abs())
     check(lambda x: x ** (1 + 2j), x.double())
+    for x in (torch.arange(3), torch.tensor(True)):
+        check_error(torch.pow, x, -1)
+        check_error(lambda x: x.pow_(-1), x)
+        check_error(lambda x: torch.pow(x, -1, out=torch.empty_like(x)), x)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
