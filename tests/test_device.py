@@ -93,7 +93,8 @@ def test_properties():
 def test_compile_stats_are_integers():
     stats = torch.tpu.compile_stats()
     wanted = (
-        "compiles memory_hits shared_hits disk_hits executions ops_recorded materializations cpu_fallbacks peak_bytes"
+        "compiles memory_hits shared_hits disk_hits executions unfused ops_recorded materializations cpu_fallbacks "
+        "peak_bytes"
     )
     assert set(wanted.split()) <= set(stats)
     assert all(type(v) is int for v in stats.values())

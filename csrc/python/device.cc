@@ -27,6 +27,7 @@ py::dict compile_stats() {
   d["program_bytes"] = programs.bytes;
   d["evictions"] = programs.dropped;
   d["executions"] = c.executions.load();
+  d["unfused"] = c.unfused.load();
   d["ops_recorded"] = c.ops_recorded.load();
   d["materializations"] = c.materializations.load();
   d["cpu_fallbacks"] = c.cpu_fallbacks.load();

@@ -23,6 +23,7 @@ struct Counters {
   std::atomic<int64_t> executions{0};        // launches
   std::atomic<int64_t> ops_recorded{0};      // calls of PyTorch operators that reached the engine
   std::atomic<int64_t> materializations{0};  // cuts that a sink forced
+  std::atomic<int64_t> unfused{0};           // cuts whose nodes were launched one by one: see novelty.h
   std::atomic<int64_t> cpu_fallbacks{0};
   std::atomic<int64_t> decompositions{0};
   std::atomic<int64_t> plans{0};

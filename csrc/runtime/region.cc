@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/launch.h"
+#include "runtime/one_by_one.h"
 #include "runtime/program.h"
 #include "runtime/schedule.h"
 #include "runtime/split.h"
@@ -61,6 +62,9 @@ struct OfThread {
     r.idle.push_back(region);
   }
 };
+
+// Before the region is locked, since it may take the GIL.
+Line line_of_cut(const Region& region) { return region.mode() == Mode::kDefer ? current_line() : Line{}; }
 
 }  // namespace
 
@@ -125,6 +129,7 @@ Status Region::set_mode(Mode mode) {
   if (mode == mode_) return {};
   const Status status = cut_locked();
   mode_ = mode;
+  novelty_ = {};
   return status;
 }
 
@@ -173,8 +178,18 @@ Ref Region::scalar(DType travels_as, std::span<const uint32_t> words) {
 }
 
 Status Region::cut() {
+  const Line at = line_of_cut(*this);
   const std::lock_guard lock(mutex);
-  return cut_locked();
+  return cut_locked(at);
+}
+
+bool Region::is_one_program(std::optional<Line> read_at) {
+  if (!read_at || mode() != Mode::kDefer || work_.recording.nodes.size() == 1) return true;
+  const Watcher* const watch = watcher();
+  if (watch != nullptr && watch->dry) return true;
+  const auto& nodes = work_.recording.nodes;
+  return novelty_.is_worth_a_program(work_.key.structure, nodes, *read_at) ||
+         (nodes.size() >= kSplitNodes && split(work_.recording).size() > 1);
 }
 
 Result<const Program*> Region::compile_locked(std::span<const uint32_t> live, std::span<const uint32_t> given) {
@@ -205,7 +220,7 @@ void Region::pass_on_errors(std::vector<uint32_t>& live) {
   });
 }
 
-Status Region::launch_locked() {
+Status Region::launch_locked(std::optional<Line> read_at) {
   if (empty()) {
     work_.clear();
     return {};
@@ -216,6 +231,11 @@ Status Region::launch_locked() {
   }
   pass_on_errors(live);
   const auto run = [&]() -> Status {
+    if (!is_one_program(read_at)) {
+      counters().unfused.fetch_add(1, std::memory_order_relaxed);
+      TPU_ASSIGN(Device * device, Device::get());
+      return launch_one_by_one(*device, work_.recording, live, {work_.lines, work_.words, work_.inputs, work_.results});
+    }
     std::vector<uint32_t> given;
     for (uint32_t i = 0; i < work_.inputs.size(); ++i) {
       if (work_.inputs[i]->references() == 1) given.push_back(i);
@@ -282,9 +302,10 @@ Status sink(Value& value) {
 
 Status ensure_ready(Value& value) {
   if (Region* region = value.region()) {
+    const Line at = line_of_cut(*region);
     const std::lock_guard lock(region->mutex);
     // Another thread may have cut it while we waited.
-    if (value.region() == region) TPU_RETURN_IF_ERROR(region->cut_locked());
+    if (value.region() == region) TPU_RETURN_IF_ERROR(region->cut_locked(at));
   }
   return value.error();
 }

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/line.h"
+#include "runtime/novelty.h"
 #include "runtime/recording.h"
 #include "runtime/repeats.h"
 #include "runtime/value.h"
@@ -30,7 +32,7 @@ class Region {
   static Status cut_all();
 
   Mode mode() const { return mode_; }
-  // Cuts what was recorded under the old mode.
+  // Cuts what was recorded under the old mode; a new stream begins.
   Status set_mode(Mode mode);
 
   // Held while nodes are appended or the region is cut.
@@ -59,10 +61,10 @@ class Region {
   Status cut_due_locked();
 
   // Launches what is recorded, because somebody outside the stream of nodes asked; values that nobody holds are
-  // dropped. An error is also that of each value it should have made.
-  Status cut_locked() {
+  // dropped. An error is also that of each value it should have made. `read_at`: the line of Python that asked.
+  Status cut_locked(std::optional<Line> read_at = std::nullopt) {
     repeats_.restart();
-    return launch_locked();
+    return launch_locked(read_at);
   }
   // For a plan that is launched alone: the program that makes the results `live` (ascending) of what is recorded,
   // without launching it; null where nothing has to run. It may take the memory of the inputs `given` (ascending).
@@ -91,7 +93,9 @@ class Region {
     void clear();
   };
   bool full() const { return work_.recording.nodes.size() >= kMaxNodes || work_.bytes >= kMaxBytes; }
-  Status launch_locked();
+  Status launch_locked(std::optional<Line> read_at = std::nullopt);
+  // Whether it is launched as a whole: see novelty.h.
+  bool is_one_program(std::optional<Line> read_at);
   // Gives the results that stand on a lost input its error, and takes them out of `live`.
   void pass_on_errors(std::vector<uint32_t>& live);
   // Launches the first `nodes` nodes; the others stay.
@@ -110,6 +114,7 @@ class Region {
   std::atomic<Mode> mode_{Mode::kStrict};
   Work work_;
   Repeats repeats_;  // of the thread's stream, across cuts
+  Novelty novelty_;  // of its regions
 };
 
 // What every recorded node goes through.

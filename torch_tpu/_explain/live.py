@@ -35,7 +35,10 @@ def finish() -> None:
     if _each and _C.explain_count():
         stats = _C.compile_stats()
         found = explaining.explain()
-        _write(f"{found}\n{stats['executions']} launches, {stats['memory_hits']} programs found in memory")
+        counts = f"{stats['executions']} launches, {stats['memory_hits']} programs found in memory"
+        if stats["unfused"]:
+            counts += f", {stats['unfused']} regions like none before launched call by call"
+        _write(f"{found}\n{counts}")
 
 
 def _tell() -> None:

@@ -69,7 +69,8 @@ from torch_tpu.device.streams import (
 def compile_stats() -> dict[str, int]:
     """Counts since the process began: programs compiled or found in a cache tier, launches, operators, fallbacks.
 
-    ``materializations`` counts cuts that a sink forced; ``peak_bytes`` is :func:`max_memory_allocated`.
+    ``materializations`` counts cuts that a sink forced, ``unfused`` regions like none before that were launched call by
+    call; ``peak_bytes`` is :func:`max_memory_allocated`.
     """
     return _C.compile_stats()
 
