@@ -7,34 +7,35 @@ namespace tpu::cache {
 Search::Search(const Store& store, const Fingerprint& key, std::string_view program)
     : store_(store), key_(truncated(key)), program_(store.on() ? store.options_ + std::string(program) : "") {}
 
-std::optional<Search::Found> Search::in_shared() {
-  auto found = store_.look(store_.shared_->entries(), key_, program_, &bytes_);
+std::optional<Search::Found> Search::in(Entries& entries, Tier tier) {
+  auto found = store_.look(entries, key_, program_, &bytes_);
   if (!found) return std::nullopt;
-  traffic(from_ = Tier::kShared).read += static_cast<int64_t>(bytes_.size());
-  return Found{std::move(*found), from_};
+  traffic(from_ = tier).read += static_cast<int64_t>(bytes_.size());
+  return Found{std::move(*found), tier};
 }
 
 std::optional<Search::Found> Search::next() {
   if (!store_.on()) return std::nullopt;
   const bool shared = store_.shared_ != nullptr && !store_.shared_->left();
-  while (stage_ < 3) {
+  while (stage_ < 4) {
+    std::optional<Found> found;
     switch (stage_++) {
       case 0:
-        if (!shared) break;
-        if (auto found = in_shared()) return found;
+        if (shared) found = in(store_.shared_->entries(), Tier::kShared);
         break;
-      case 1:  // meanwhile another process may have made it
+      case 1:  // each for itself: a lease costs more than a file that is there
+        if (!store_.remote_) found = in(*store_.lasting_, Tier::kDisk);
+        break;
+      case 2:  // meanwhile another process may have made it
         if (!shared || lease_) break;
         lease_ = store_.shared_->lease(key_);
-        if (auto found = in_shared()) return found;
+        found = in(store_.shared_->entries(), Tier::kShared);
         break;
-      case 2:
-        if (auto found = store_.look(*store_.lasting_, key_, program_, &bytes_)) {
-          traffic(from_ = store_.remote_ ? Tier::kRemote : Tier::kDisk).read += static_cast<int64_t>(bytes_.size());
-          return Found{std::move(*found), from_};
-        }
+      case 3:
+        if (store_.remote_) found = in(*store_.lasting_, Tier::kRemote);
         break;
     }
+    if (found) return found;
   }
   return std::nullopt;
 }

@@ -65,6 +65,32 @@ TEST_CASE("eight processes that start together compile each program once, and le
   CHECK(machine.empty());
 }
 
+TEST_CASE("what lies in the directory is taken without waiting for who may be compiling it") {
+  const Machine machine;
+  const auto opened = [&](const fs::path& shared) {
+    setenv("TORCH_TPU_SHARED_DIR", shared.c_str(), 1);
+    auto store = std::make_unique<Store>(std::move(*Directory::open(machine.path / "cache", 1 << 30)));
+    store->set_options("options");
+    return store;
+  };
+  const Fingerprint key{1, 0, 0};
+  const pid_t reader = child([&] {
+    const auto store = opened(machine.path / "shm");
+    Search compiling(*store, key, "program");
+    if (compiling.next()) return 1;
+    Search(*opened(""), key, "program").keep({}, "code");
+    const pid_t other = child([&] {
+      alarm(60);
+      const auto found = Search(*opened(machine.path / "shm"), key, "program").next();
+      return found && found->from == Tier::kDisk ? 0 : 1;
+    });
+    const int result = ended(other);
+    store->leave();
+    return result;
+  });
+  CHECK(ended(reader) == 0);
+}
+
 TEST_CASE("when the one that compiles is killed, another one does") {
   const Machine machine;
   int killed = 0, rounds = 0;

@@ -71,7 +71,7 @@ class Search {
   void cannot_keep();
 
  private:
-  std::optional<Found> in_shared();
+  std::optional<Found> in(Entries& entries, Tier tier);
   void share(std::string_view bytes);
   const Store& store_;
   const Fingerprint key_;
