@@ -42,12 +42,12 @@ test-py: build  ## the Python tests
 	@python -m pytest -n 2 $(ARGS)
 
 # The interpreter, torch and the plugin know nothing of sanitizers: those come before them, and no leak is told of, since
-# Python frees little at its end.
+# Python frees little at its end. A child may start threads although its parent had some.
 SANITIZED = env TPU_SANITIZED="$$(echo $(CURDIR)/$(BUILD)/torch_tpu/_C*.so)" \
   PYTHONPATH=$(CURDIR)/tools/sanitizers PYTHONMALLOC=malloc \
   LD_PRELOAD="$$(g++ -print-file-name=lib$(PRESET).so) $$(g++ -print-file-name=libstdc++.so)" \
   ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-  TSAN_OPTIONS=ignore_noninstrumented_modules=1
+  TSAN_OPTIONS="ignore_noninstrumented_modules=1 die_after_fork=0"
 
 test-sanitized: $(BUILD)/build.ninja  ## Python tests of threads and the cache (PRESET=asan or tsan: under that sanitizer)
 	@flock $(BUILD) ninja -C $(BUILD) _C
