@@ -160,6 +160,8 @@ void check_unpool(const Arguments& a) {
 
 // By operator, or by overload where only one is checked.
 const std::map<std::string, void (*)(const Arguments&), std::less<>> kChecks = {
+    {"aten::_foreach_pow", &check_foreach_pow},
+    {"aten::_foreach_pow_", &check_foreach_pow},
     {"aten::amax.out", &check_extremum_out},
     {"aten::amin.out", &check_extremum_out},
     {"aten::aminmax.out", &check_extrema_out},
@@ -175,8 +177,6 @@ const std::map<std::string, void (*)(const Arguments&), std::less<>> kChecks = {
     {"aten::max_unpool2d", &check_unpool},
     {"aten::max_unpool3d", &check_unpool},
     {"aten::polar", &check_complex},
-    {"aten::_foreach_pow", &check_foreach_pow},
-    {"aten::_foreach_pow_", &check_foreach_pow},
     {"aten::pow", &check_pow},
     {"aten::pow_", &check_pow},
     {"aten::roll", &check_roll},

@@ -27,7 +27,7 @@ std::optional<Search::Found> Search::next() {
         if (!store_.remote_) found = in(*store_.lasting_, Tier::kDisk);
         break;
       case 2:  // meanwhile another process may have made it
-        if (!shared || lease_) break;
+        if (!shared) break;
         lease_ = store_.shared_->lease(key_);
         found = in(store_.shared_->entries(), Tier::kShared);
         break;

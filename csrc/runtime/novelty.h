@@ -55,8 +55,8 @@ class Novelty {
     return debts_[mix(reinterpret_cast<uintptr_t>(at.code), static_cast<uint64_t>(at.instruction))];
   }
 
-  std::unordered_map<uint64_t, uint8_t>
-      times_;  // that a structure came, up to kComesBack: from there on it is a program
+  // That a structure came, up to kComesBack: from there on it is a program.
+  std::unordered_map<uint64_t, uint8_t> times_;
   std::unordered_map<uint64_t, uint8_t> debts_;  // of a line
   std::unordered_set<const hlo::Call*> calls_;   // that came
 };

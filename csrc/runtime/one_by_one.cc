@@ -42,7 +42,6 @@ class OneByOne {
   size_t& last_reader(Ref ref) {
     return ref.kind() == Ref::kInput ? last_of_input_[ref.index()] : last_of_result_[ref.index()];
   }
-  Value*& slot(Ref ref) { return (ref.kind() == Ref::kInput ? held_.inputs : held_.results)[ref.index()]; }
 
   // The node as a recording, with numbers of its own.
   void take_out(const Node& node) {
@@ -65,7 +64,7 @@ class OneByOne {
       const auto number = static_cast<uint32_t>(std::find(read_.begin(), read_.end(), ref) - read_.begin());
       if (number == read_.size()) {
         read_.push_back(ref);
-        one_.recording.inputs.push_back(slot(ref)->type);
+        one_.recording.inputs.push_back(held_.slot(ref)->type);
       }
       operands_.emplace_back(Ref::kInput, number);
     }
@@ -84,34 +83,28 @@ class OneByOne {
                                                    std::span(held_.lines).subspan(i, 1)));
     parameters_.clear();
     for (const uint32_t k : program->inputs) {
-      parameters_.push_back({slot(read_[k]), std::ranges::binary_search(one_.given, k)});
+      parameters_.push_back({held_.slot(read_[k]), std::ranges::binary_search(one_.given, k)});
     }
     words_.clear();
     for (const uint32_t s : program->scalars) {
-      const auto* from = &held_.words[word_offset_[scalars_[s]]];
-      words_.insert(words_.end(), from, from + size_of(one_.recording.scalars[s]) / 4);
+      held_.append_words(recording_, scalars_[s], word_offset_[scalars_[s]], words_);
     }
     outputs_.clear();
     for (uint32_t r = 0; r < one_.live.size(); ++r) {
-      Value*& made = held_.results[node.first_result + r];
-      if (made == nullptr) {
-        made = new Value(node.call->results[r]);
-        made->line = held_.lines[i];
-      }
-      outputs_.push_back(made);
+      outputs_.push_back(held_.promised(node.first_result + r, node.call->results[r], static_cast<uint32_t>(i)));
     }
     return launch(device_, *program, parameters_, words_, outputs_);
   }
   // Whether node i is the last to read it, and nobody else holds it.
   bool is_last(Ref operand, size_t i) {
     const Ref ref = read_[operand.index()];
-    return last_reader(ref) == i && slot(ref)->references() == 1;
+    return last_reader(ref) == i && held_.slot(ref)->references() == 1;
   }
 
   void drop_after(size_t i) {
     const auto drop = [](Value*& v) { std::exchange(v, nullptr)->release(); };
     for (const Ref ref : read_) {
-      if (last_reader(ref) == i) drop(slot(ref));
+      if (last_reader(ref) == i) drop(held_.slot(ref));
     }
     const Node& node = recording_.nodes[i];
     for (uint32_t r = node.first_result; r < node.first_result + node.call->results.size(); ++r) {

@@ -143,28 +143,37 @@ Status launch(Device& device, const Schedule& schedule, const Piece& piece, Hold
     TPU_ASSIGN(program, program_for(device, r.key, r.recording, r.live, r.given, lines_of(piece, held.lines)));
     piece.program.store(program, std::memory_order_release);
   }
-  const auto value = [&](Ref ref) { return (ref.kind() == Ref::kInput ? held.inputs : held.results)[ref.index()]; };
   std::vector<Parameter> parameters;
-  for (const uint32_t i : program->inputs) parameters.push_back({value(piece.inputs[i]), contains(program->given, i)});
+  for (const uint32_t i : program->inputs)
+    parameters.push_back({held.slot(piece.inputs[i]), contains(program->given, i)});
   std::vector<uint32_t> words;
   for (const uint32_t s : program->scalars) {
     const uint32_t scalar = piece.scalars[s];
-    const auto* from = &held.words[schedule.word_offset[scalar]];
-    words.insert(words.end(), from, from + size_of(schedule.recording.scalars[scalar]) / 4);
+    held.append_words(schedule.recording, scalar, schedule.word_offset[scalar], words);
   }
   std::vector<Value*> outputs;
   for (size_t i = 0; i < piece.outputs.size(); ++i) {
-    Value*& slot = held.results[piece.outputs[i]];
-    if (slot == nullptr) {
-      slot = new Value(program->output_types[i]);
-      slot->line = held.lines[piece.makers[i]];
-    }
-    outputs.push_back(slot);
+    outputs.push_back(held.promised(piece.outputs[i], program->output_types[i], piece.makers[i]));
   }
   return launch(device, *program, parameters, words, outputs);
 }
 
 }  // namespace
+
+Value* Holdings::promised(uint32_t r, const hlo::Type* type, uint32_t node) const {
+  Value*& value = results[r];
+  if (value == nullptr) {
+    value = new Value(type);
+    value->line = lines[node];
+  }
+  return value;
+}
+
+void Holdings::append_words(const Recording& recording, uint32_t scalar, uint32_t offset,
+                            std::vector<uint32_t>& out) const {
+  const auto* from = &words[offset];
+  out.insert(out.end(), from, from + size_of(recording.scalars[scalar]) / 4);
+}
 
 Schedule::Schedule(Request request) : Request(std::move(request)), word_offset(word_offsets(recording)) {
   make_pieces(*this);
@@ -186,7 +195,7 @@ Status launch(Device& device, const Schedule& schedule, Holdings held) {
     if (first.ok()) first = std::move(status);
     const Watcher* const watch = watcher();
     if (!first.ok() && (watch == nullptr || !watch->dry)) return first;  // a dry run asks for all of them
-    for (const Ref ref : piece->last) drop((ref.kind() == Ref::kInput ? held.inputs : held.results)[ref.index()]);
+    for (const Ref ref : piece->last) drop(held.slot(ref));
   }
   return first;
 }

@@ -41,6 +41,12 @@ struct Holdings {
   const std::vector<uint32_t>& words;
   std::vector<Value*>& inputs;
   std::vector<Value*>& results;
+
+  Value*& slot(Ref ref) const { return (ref.kind() == Ref::kInput ? inputs : results)[ref.index()]; }
+  // The value that result `r` of node `node` goes to, made where nobody asked for one.
+  Value* promised(uint32_t r, const hlo::Type* type, uint32_t node) const;
+  // Appends scalar `scalar` of `recording`, whose words begin at `offset`.
+  void append_words(const Recording& recording, uint32_t scalar, uint32_t offset, std::vector<uint32_t>& out) const;
 };
 
 // Launches all pieces. References are dropped, and null, as soon as nothing reads the value any more. After an error
