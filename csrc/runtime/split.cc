@@ -4,147 +4,11 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "runtime/lanes.h"
 #include "runtime/repeats.h"
 
 namespace tpu::runtime {
 namespace {
-
-using Nodes = std::vector<uint32_t>;
-
-uint64_t key_of(const Node& node) { return mix(node.call->structure_key, node.call->dimensions_key); }
-
-// Who reads each result, in order.
-class Flow {
- public:
-  explicit Flow(const Recording& recording) : begin_(recording.num_results + 1) {
-    const auto each = [&](auto fn) {
-      for (uint32_t i = 0; i < recording.nodes.size(); ++i) {
-        for (const Ref ref : recording.operands_of(recording.nodes[i])) {
-          if (ref.kind() == Ref::kResult) fn(ref.index(), i);
-        }
-      }
-    };
-    each([&](uint32_t result, uint32_t) { ++begin_[result + 1]; });
-    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
-    readers_.resize(begin_.back());
-    std::vector<uint32_t> next(begin_.begin(), begin_.end() - 1);
-    each([&](uint32_t result, uint32_t node) { readers_[next[result]++] = node; });
-  }
-  std::span<const uint32_t> readers(uint32_t result) const {
-    return {readers_.data() + begin_[result], begin_[result + 1] - begin_[result]};
-  }
-
- private:
-  std::vector<uint32_t> begin_, readers_;
-};
-
-// A part of an order of all nodes; no piece goes over from one to the next.
-struct Part {
-  Nodes nodes;
-  bool lanes;
-};
-
-// An optimizer takes each step for all weights, before the next step for any. What it does for one weight touches no
-// other: such lanes are put one after the other, those of a kind together. What begins a lane from nothing (moments
-// that are zero at first) is put before them, so that the lanes of a first step are those of all.
-class Lanes {
- public:
-  Lanes(const Recording& recording, const Flow& flow) : recording_(recording), flow_(flow) {
-    parent_.resize(recording.nodes.size());
-    std::iota(parent_.begin(), parent_.end(), 0u);
-  }
-
-  std::vector<Part> parts() {
-    std::vector<Part> parts;  // from the end
-    for (auto end = static_cast<uint32_t>(recording_.nodes.size()); end > 0;) {
-      const uint32_t begin = widest(end);
-      add_by_lane(begin, end, parts);
-      end = begin;
-    }
-    std::reverse(parts.begin(), parts.end());
-    return parts;
-  }
-
- private:
-  static constexpr size_t kMany = 8;
-
-  uint32_t root(uint32_t i) {
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
-
-  // Lanes below `end` that read what the node makes.
-  Nodes lanes_of(uint32_t node, uint32_t end) {
-    Nodes found;
-    const Node& n = recording_.nodes[node];
-    for (size_t r = 0; r < n.call->results.size(); ++r) {
-      for (const uint32_t reader : flow_.readers(n.first_result + static_cast<uint32_t>(r))) {
-        if (reader < end) found.push_back(root(reader));
-      }
-    }
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    return found;
-  }
-
-  // Where the nodes that end before `end` begin to hang together: a node that most of many lanes read.
-  uint32_t widest(uint32_t end) {
-    size_t lanes = 0;
-    for (uint32_t i = end; i-- > 0;) {
-      const Nodes joined = lanes_of(i, end);
-      if (joined.size() >= kMany && joined.size() * 2 > lanes) return i + 1;
-      if (recording_.nodes[i].call->has_effect && i + 1 < end) return i + 1;
-      for (const uint32_t lane : joined) parent_[lane] = i;
-      lanes += 1 - joined.size();
-    }
-    return 0;
-  }
-
-  void add_by_lane(uint32_t begin, uint32_t end, std::vector<Part>& parts) {
-    std::unordered_map<uint32_t, size_t> number;
-    std::vector<Nodes> lanes;
-    Nodes from_nothing;
-    for (uint32_t i = begin; i < end; ++i) {
-      if (recording_.nodes[i].call->operands.empty()) {
-        from_nothing.push_back(i);
-        continue;
-      }
-      const auto [at, is_new] = number.try_emplace(root(i), lanes.size());
-      if (is_new) lanes.emplace_back();
-      lanes[at->second].push_back(i);
-    }
-    if (lanes.size() < kMany) {
-      Nodes nodes(end - begin);
-      std::iota(nodes.begin(), nodes.end(), begin);
-      if (!parts.empty() && !parts.back().lanes) {  // goes on
-        const Nodes& rest = parts.back().nodes;
-        nodes.insert(nodes.end(), rest.begin(), rest.end());
-        parts.pop_back();
-      }
-      parts.push_back({std::move(nodes), false});
-      return;
-    }
-    std::unordered_map<uint64_t, size_t> kind_number;
-    std::vector<std::vector<const Nodes*>> kinds;
-    for (const Nodes& lane : lanes) {
-      uint64_t kind = 0;
-      for (const uint32_t i : lane) kind = mix(kind, key_of(recording_.nodes[i]));
-      const auto [at, is_new] = kind_number.try_emplace(kind, kinds.size());
-      if (is_new) kinds.emplace_back();
-      kinds[at->second].push_back(&lane);
-    }
-    Nodes nodes;
-    for (const auto& kind : kinds) {
-      for (const Nodes* lane : kind) nodes.insert(nodes.end(), lane->begin(), lane->end());
-    }
-    parts.push_back({std::move(nodes), true});
-    if (!from_nothing.empty()) parts.push_back({std::move(from_nothing), true});
-  }
-
-  const Recording& recording_;
-  const Flow& flow_;
-  Nodes parent_;
-};
 
 // Finds where an order of nodes goes on as before.
 class Runs {
@@ -289,7 +153,7 @@ std::vector<Nodes> split(const Recording& recording) {
   const Flow flow(recording);
   std::vector<Nodes> pieces;
   bool repeats = false;
-  for (const Part& part : Lanes(recording, flow).parts()) {
+  for (const Part& part : parts_of(recording, flow)) {
     const std::vector<size_t> ends = Runs(recording, flow, part).ends();
     repeats = repeats || ends.size() > 1;
     auto begin = part.nodes.begin();
