@@ -28,9 +28,38 @@ Value normal(Builder& b, const Call& call, Value mean, Value std, const Random& 
 // other.
 Value apart(Builder& b, Value v) { return b.for_cpu() ? b.optimization_barrier({v})[0] : v; }
 
+// True with probability p. Where p is one for all, a counter serves four elements that lie a quarter of them apart: its
+// words' answers are the bits of a byte, which are taken out where they are read.
 Value bernoulli(Builder& b, const Call& call, Value p, const Random& random) {
   const DType dtype = compute_of(call);
-  return apart(b, b.lt(uniform(b, draw(b, call, random), dtype), b.convert(p, dtype)));
+  const Dims& dims = call.results[0]->dims;
+  if (!p.dims().empty() || dtype == DType::kF64) {
+    return apart(b, b.lt(uniform(b, draw(b, call, random), dtype), b.convert(p, dtype)));
+  }
+  int64_t lead = 1;  // of as many dimensions in front as make whole quarters
+  auto rest = dims.begin();
+  while (rest != dims.end() && (rest == dims.begin() || lead % 4 != 0)) lead *= *rest++;
+  Dims quarter{(lead + 3) / 4};
+  quarter.insert(quarter.end(), rest, dims.end());
+  const Words words = philox(b, random, quarter);
+  // k / 2^24 < p of whole numbers: k < ceil(p * 2^24).
+  const Value least = b.convert(b.ceil(b.mul(b.convert(p, dtype), b.scalar(1 << 24, dtype))), DType::kS32);
+  const auto u8 = [&](int64_t v) { return b.scalar_int(v, DType::kU8); };
+  Value bits;
+  for (int i = 0; i < 4; ++i) {
+    const Value k = b.convert(b.shr_logical(words.w[i], b.scalar_int(8, DType::kU32)), DType::kS32);
+    const Value bit = b.select(b.lt(k, least), u8(1 << i), u8(0));
+    bits = i == 0 ? bit : b.or_(bits, bit);
+  }
+  Dims all{4}, mapping;
+  for (size_t d = 0; d < quarter.size(); ++d) {
+    all.push_back(quarter[d]);
+    mapping.push_back(static_cast<int64_t>(d) + 1);
+  }
+  const Value own = b.shl(u8(1), b.iota(DType::kU8, all, 0));
+  const Value mask = b.ne(b.and_(b.broadcast_in_dim(apart(b, bits), all, mapping), own), u8(0));
+  quarter[0] *= 4;
+  return b.reshape(b.slice_dim(b.reshape(mask, quarter), 0, 0, lead), dims);
 }
 
 // Uniform in [0, range), range in the unsigned type of the words, where 0 stands for all values of that type: the upper

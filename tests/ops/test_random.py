@@ -78,6 +78,23 @@ def test_bits() -> None:
         assert got == [w[0] << 32 | w[1] for w in words]
 
 
+@pytest.mark.parametrize("shape", [(2, 6), (8, 3), (3, 5), (2, 2, 5), (7,), (), (0, 3)], ids=str)
+def test_bits_of_masks(shape: tuple[int, ...]) -> None:
+    generator = torch.Generator("tpu").manual_seed(7)
+    mask = torch.empty(shape, device="tpu").bernoulli_(0.3, generator=generator).cpu().flatten()
+    quarter = (mask.numel() + 3) // 4
+    words = philox(7, range(quarter))
+    least = math.ceil(float(np.float32(0.3)) * 2**24)
+    expected = [words[i % quarter][i // quarter] >> 8 < least for i in range(mask.numel())]
+    assert mask.bool().tolist() == expected
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_certain_masks(p: float) -> None:
+    assert (host(empty().bernoulli_(p)) == p).all()
+    assert (host(torch.nn.functional.dropout(torch.ones(N, device="tpu"), p)) == 1 - p).all()
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_uniform(dtype: torch.dtype) -> None:
     digits = {torch.float16: 11, torch.bfloat16: 8}.get(dtype, 24)
