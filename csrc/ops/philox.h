@@ -1,6 +1,6 @@
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011) in integer
 // operations, so that every plugin and every chip makes the same bits. Element i of an op takes the counter offset + i
-// (a mask of one probability, a quarter of the counters: random.cc); an op moves its generator by as many counters as
+// (in most masks, a quarter of the counters serves all: random.cc); an op moves its generator by as many counters as
 // it has elements. A lowering that needs more than the four words of a counter asks for further `draw`s of it, which no
 // other op sees.
 #pragma once

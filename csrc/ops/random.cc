@@ -28,18 +28,19 @@ Value normal(Builder& b, const Call& call, Value mean, Value std, const Random& 
 // other.
 Value apart(Builder& b, Value v) { return b.for_cpu() ? b.optimization_barrier({v})[0] : v; }
 
-// True with probability p. Where p is one for all, a counter serves four elements that lie a quarter of them apart: its
-// words' answers are the bits of a byte, which are taken out where they are read.
+// True with probability p. Where p is one for all and the dimensions before the last make whole quarters, a counter
+// serves four elements that lie a quarter of them apart: its words' answers are the bits of a byte, which are taken out
+// where they are read.
 Value bernoulli(Builder& b, const Call& call, Value p, const Random& random) {
   const DType dtype = compute_of(call);
   const Dims& dims = call.results[0]->dims;
-  if (!p.dims().empty() || dtype == DType::kF64) {
-    return apart(b, b.lt(uniform(b, draw(b, call, random), dtype), b.convert(p, dtype)));
-  }
-  int64_t lead = 1;  // of as many dimensions in front as make whole quarters
+  int64_t lead = 1;  // elements of as few dimensions in front as do
   auto rest = dims.begin();
   while (rest != dims.end() && (rest == dims.begin() || lead % 4 != 0)) lead *= *rest++;
-  Dims quarter{(lead + 3) / 4};
+  if (!p.dims().empty() || dtype == DType::kF64 || rest == dims.end()) {
+    return apart(b, b.lt(uniform(b, draw(b, call, random), dtype), b.convert(p, dtype)));
+  }
+  Dims quarter{lead / 4};
   quarter.insert(quarter.end(), rest, dims.end());
   const Words words = philox(b, random, quarter);
   // k / 2^24 < p of whole numbers: k < ceil(p * 2^24).
@@ -58,8 +59,7 @@ Value bernoulli(Builder& b, const Call& call, Value p, const Random& random) {
   }
   const Value own = b.shl(u8(1), b.iota(DType::kU8, all, 0));
   const Value mask = b.ne(b.and_(b.broadcast_in_dim(apart(b, bits), all, mapping), own), u8(0));
-  quarter[0] *= 4;
-  return b.reshape(b.slice_dim(b.reshape(mask, quarter), 0, 0, lead), dims);
+  return b.reshape(mask, dims);
 }
 
 // Uniform in [0, range), range in the unsigned type of the words, where 0 stands for all values of that type: the upper
