@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -80,17 +81,21 @@ def two(device: str) -> tuple[Tensor, Tensor]:
     return torch.ones(16, 16).to(device), torch.full((16, 16), 1e-3).to(device)
 
 
-def chain(kind: str, device: str) -> Measurement:
+def adds(device: str, count: int) -> Callable[[], None]:
     x, y = two(device)
 
     @torch.no_grad()
     def run() -> None:
         z = x
-        for _ in range(100):
+        for _ in range(count):
             z = z + y
         z.cpu()
 
-    return steady(run, 100)
+    return run
+
+
+def chain(kind: str, device: str) -> Measurement:
+    return steady(adds(device, 100), 100)
 
 
 def add_read(kind: str, device: str) -> Measurement:
@@ -238,6 +243,43 @@ def first_tensor(kind: str, device: str) -> Measurement:
     return arrival(make)
 
 
+def live(kind: str, device: str) -> Measurement:
+    run, one, kept = adds(device, 1000), torch.ones(2).to(device), list[Tensor]()
+
+    @torch.no_grad()
+    def beside(count: int) -> float:
+        kept.extend(one + 1 for _ in range(count - len(kept)))
+        wait(device)
+        return steady(run, 1000)()["seconds"]
+
+    return lambda: {"few": beside(10), "many": beside(1_000_000)}
+
+
+def length(kind: str, device: str) -> Measurement:
+    def of(count: int) -> float:
+        return steady(adds(device, count), count)()["seconds"]
+
+    return lambda: {"short": of(100), "long": of(100_000)}
+
+
+def entries(name: str, others: int = 0) -> Callable[[str, str], Measurement]:
+    """Programs that another process made, beside as many more entries: files that nobody asks for."""
+
+    def case(kind: str, device: str) -> Measurement:
+        cache = Path(os.environ["TORCH_TPU_CACHE_DIR"])
+        for i in range(others):
+            (cache / f"{i:048x}.entry").write_bytes(b"")
+        x = torch.arange(64.0).to(device)
+
+        def run() -> None:
+            for size in range(1, 41):
+                (x[:size] * 2).cpu()
+
+        return lambda: {name: timed(run) / 40}
+
+    return case
+
+
 CASES: dict[str, Callable[[str, str], Measurement]] = {
     "chain": chain,
     "add_read": add_read,
@@ -254,4 +296,9 @@ CASES: dict[str, Callable[[str, str], Measurement]] = {
     "import": first_tensor,
     "depth_2": depth("shallow", 2),
     "depth_24": depth("deep", 24),
+    "live": live,
+    "length": length,
+    "entries_made": entries("made"),
+    "entries_few": entries("few"),
+    "entries_many": entries("many", 100_000),
 }

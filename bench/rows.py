@@ -29,6 +29,13 @@ CASES = {
     "first": Case("the first training step of the GPT", ("first_cold", "first_warm"), keeps_cache=True),
     "import": Case("from the start of Python to the first tensor", ("import",)),
     "depth": Case("compiling in 5 training steps of a GPT of 24 blocks, against one of 2", ("depth_2", "depth_24")),
+    "live": Case("one of 1000 dependent adds while a million tensors live, against ten", ("live",)),
+    "length": Case("one of 100,000 dependent adds, the last read, against one of 100", ("length",)),
+    "entries": Case(
+        "a program from a cache of 100,000 entries, against one of 40",
+        ("entries_made", "entries_few", "entries_many"),
+        keeps_cache=True,
+    ),
 }
 
 
@@ -112,4 +119,8 @@ ROWS = [
     Row("import", "strict", "torchtpu-strict", 0.65, "bytes", about="peak memory of the process"),
     Row("import", "strict", "cpu", None, "bytes", about="peak memory of the process"),
     Row("depth", "defer", "defer", 2.0, "deep", "shallow"),
+    Row("live", "strict", "strict", 1.2, "many", "few"),
+    Row("live", "defer", "defer", 1.2, "many", "few"),
+    Row("length", "defer", "defer", 1.2, "long", "short"),
+    Row("entries", "strict", "strict", 1.2, "many", "few"),
 ]
