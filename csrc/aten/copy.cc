@@ -1,5 +1,9 @@
 #include "aten/copy.h"
 
+#include <ATen/EmptyTensor.h>
+
+#include <cstring>
+
 #include "aten/cell.h"
 #include "aten/dtype.h"
 #include "aten/engine.h"
@@ -78,13 +82,16 @@ void write_from_cpu(const at::Tensor& dst, const at::Tensor& src) {
 
 // --- Device to host ---
 
-// What `tpu` shows, as a CPU tensor: over the device's own memory where the host can read that, so that nothing is
-// compiled or copied for a view; not to be written.
-at::Tensor on_host(const at::Tensor& tpu) {
+// Where the elements of a tensor with a value lie in it.
+struct Place {
+  runtime::ValuePtr value;
+  hlo::Dims strides;
+  int64_t offset, extent;  // bytes
+};
+
+Place place_of(const at::Tensor& tpu) {
   const at::TensorImpl& impl = *tpu.unsafeGetTensorImpl();
-  const auto options = tpu.options().device(at::kCPU);
   Cell& cell = cell_of(impl);
-  if (!cell.value || tpu.numel() == 0) return at::zeros(tpu.sizes(), options);
   hlo::Dims strides = tpu.strides().vec();
   int64_t offset = tpu.storage_offset();
   if (cell.value->type != cell.type && !place(impl, cell, strides, offset)) {
@@ -92,21 +99,39 @@ at::Tensor on_host(const at::Tensor& tpu) {
     strides = tpu.strides().vec();
     offset = tpu.storage_offset();
   }
-  const runtime::ValuePtr base = cell.value;
-  runtime::Device& device = *check(runtime::Device::get());
   const auto item = static_cast<int64_t>(tpu.element_size());
   const auto extent = static_cast<int64_t>(at::detail::computeStorageNbytes(tpu.sizes(), strides, tpu.element_size()));
-  if (device.on_cpu() && offset * item + extent <= base->type->bytes()) {
-    materialize(*base);
-    const auto* bytes = static_cast<const char*>(check(device.host_pointer(*base))) + offset * item;
-    return at::from_blob(const_cast<char*>(bytes), tpu.sizes(), strides, [base](void*) {}, options);
+  return {cell.value, std::move(strides), offset * item, extent};
+}
+
+// The device's own memory there, once it is written; null where the host cannot read it.
+const char* readable(const Place& place) {
+  runtime::Device& device = *check(runtime::Device::get());
+  if (!device.on_cpu() || place.offset + place.extent > place.value->type->bytes()) return nullptr;
+  materialize(*place.value);
+  return static_cast<const char*>(check(device.host_pointer(*place.value))) + place.offset;
+}
+
+// What `tpu` shows, as a CPU tensor: over the device's own memory where the host can read that, so that nothing is
+// compiled or copied for a view; not to be written.
+at::Tensor on_host(const at::Tensor& tpu) {
+  const at::TensorImpl& impl = *tpu.unsafeGetTensorImpl();
+  const auto options = tpu.options().device(at::kCPU);
+  const Cell& cell = cell_of(impl);
+  if (!cell.value || tpu.numel() == 0) return at::zeros(tpu.sizes(), options);
+  const Place place = place_of(tpu);
+  const runtime::ValuePtr base = place.value;
+  if (const char* bytes = readable(place)) {
+    return at::from_blob(const_cast<char*>(bytes), tpu.sizes(), place.strides, [base](void*) {}, options);
   }
+  runtime::Device& device = *check(runtime::Device::get());
+  const auto item = static_cast<int64_t>(tpu.element_size());
   // Most of a padded value is cut here: on the device, each size would be a program.
-  if (base->type != cell.type && 2 * extent >= base->type->bytes()) {
+  if (base->type != cell.type && 2 * place.extent >= base->type->bytes()) {
     materialize(*base);
     const at::Tensor memory = at::empty({base->type->bytes() / item}, options);
     check(device.download(*base, memory.mutable_data_ptr()));
-    return memory.as_strided(tpu.sizes(), strides, offset);
+    return memory.as_strided(tpu.sizes(), place.strides, place.offset / item);
   }
   at::Tensor cpu = at::empty(tpu.sizes(), options);
   check(device.download(*ready_value(impl), cpu.mutable_data_ptr()));
@@ -169,6 +194,19 @@ at::Tensor upload(const at::Tensor& cpu) {
 
 at::Tensor download(const at::Tensor& tpu) {
   at::Tensor cpu = at::empty(tpu.sizes(), tpu.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
+  return cpu.copy_(on_host(tpu));
+}
+
+at::Tensor download_dense(const at::Tensor& tpu) {
+  const at::Tensor cpu = at::detail::empty_strided_cpu(tpu.sizes(), tpu.strides(), tpu.scalar_type());
+  if (cell_of(*tpu.unsafeGetTensorImpl()).value && tpu.numel() != 0) {
+    const Place place = place_of(tpu);
+    const char* bytes = tpu.strides().equals(place.strides) ? readable(place) : nullptr;
+    if (bytes != nullptr) {
+      std::memcpy(cpu.mutable_data_ptr(), bytes, static_cast<size_t>(place.extent));
+      return cpu;
+    }
+  }
   return cpu.copy_(on_host(tpu));
 }
 
