@@ -198,8 +198,9 @@ at::Tensor download(const at::Tensor& tpu) {
 }
 
 at::Tensor download_dense(const at::Tensor& tpu) {
+  constexpr size_t kFew = size_t{128} << 10;  // bytes that one thread copies; of more PyTorch has several copy
   const at::Tensor cpu = at::detail::empty_strided_cpu(tpu.sizes(), tpu.strides(), tpu.scalar_type());
-  if (cell_of(*tpu.unsafeGetTensorImpl()).value && tpu.numel() != 0) {
+  if (cell_of(*tpu.unsafeGetTensorImpl()).value && tpu.numel() != 0 && cpu.nbytes() <= kFew) {
     const Place place = place_of(tpu);
     const char* bytes = tpu.strides().equals(place.strides) ? readable(place) : nullptr;
     if (bytes != nullptr) {
