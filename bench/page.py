@@ -3,6 +3,7 @@
 import os
 import platform
 import statistics
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +48,7 @@ class Line:
     cells: list[str]
     ratio: float | None = None
     met: bool | None = None  # None: there is no target, or no figure
+    reason: str = ""  # where the target is missed
 
 
 def line(row: Row, results: Results, named: dict[str, Contestant]) -> Line:
@@ -71,7 +73,8 @@ def line(row: Row, results: Results, named: dict[str, Contestant]) -> Line:
     spread = f" ({ratios[0]:.{digits}f} to {ratios[-1]:.{digits}f})" if len(ratios) > 1 else ""
     met = None if row.at_most is None else middle <= row.at_most
     verdict = "" if row.at_most is None else "yes" if met else f"no, {beyond(middle / row.at_most)}"
-    return Line([*cells, f"{middle:.{digits}f}{spread}", at_most, verdict], middle, met)
+    reason = row.missed_since if met is False else ""
+    return Line([*cells, f"{middle:.{digits}f}{spread}", at_most, verdict], middle, met, reason)
 
 
 def table(lines: list[Line]) -> str:
@@ -89,6 +92,16 @@ def summary(lines: list[Line]) -> str:
     missing = sum(1 for one in lines if one.ratio is None)
     text = f"{sum(1 for one in judged if one.met)} of {len(judged)} targets met"
     return text + (f"; {missing} rows without a figure" if missing else "")
+
+
+def reasons(lines: list[Line]) -> str:
+    """A paragraph for each reason, with the rows that miss their targets for it."""
+    rows: dict[str, list[str]] = {}
+    for one in lines:
+        if one.reason:
+            rows.setdefault(one.reason, []).append(f"{one.cells[0]} ({one.cells[1]} / {one.cells[3]})")
+    told = [textwrap.fill(f"- *{'; '.join(what)}*: {why}", 120, subsequent_indent="  ") for why, what in rows.items()]
+    return "\n".join(["\n\n## Why the others are not\n", *told]) if told else ""
 
 
 def machine(core: int | None) -> str:
@@ -109,7 +122,7 @@ then what it is to be at most. [bench/README.md](../bench/README.md) tells how e
 
 {table(lines)}
 
-{summary(lines)}.
+{summary(lines)}.{reasons(lines)}
 
 {about}
 """

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from bench.reasons import REASONS
+
 
 @dataclass(frozen=True)
 class Case:
@@ -55,6 +57,11 @@ class Row:
     figure: str = "seconds"
     peer_figure: str = ""  # where it is another
     about: str = ""  # what tells it from the other rows of its case
+
+    @property
+    def missed_since(self) -> str:
+        """Where it misses its target: the measured reason, and what would change it."""
+        return REASONS.get((self.case, self.ours, self.figure), "not known")
 
     @property
     def peers(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.contestants import Contestant
-from bench.page import Results, line
+from bench.page import Results, line, reasons
 from bench.rows import CASES, ROWS, Guide, Row
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -99,6 +99,17 @@ def test_the_better_of_two_peers_and_a_guide() -> None:
     assert judged(both, ours=[1.0], b=[4.0])[5] == "0.25"
     assert judged(Row("chain", "ours", Guide(2.0), 1.0), ours=[1.0])[3:] == ["guide", "2 s", "0.50", "1", "yes"]
     assert judged(both, ours=[1.0])[4:] == ["no figure", "", "", ""]
+
+
+def test_a_missed_target_has_its_reason_once() -> None:
+    rows = [Row("decode", "defer", "a", 0.6, "new"), Row("decode", "defer", "a", 0.2, "seen")]
+    named = NAMED | {"defer": Contestant("defer", "DEFER", [])}
+    results = Results({"defer": {"new": [3.0], "seen": [1.0]}, "a": {"new": [4.0], "seen": [4.0]}})
+    told = reasons([line(row, results, named) for row in rows])
+    told = told.replace("\n  ", " ")
+    assert told.count("24 % of a token") == 1 and told.count("(DEFER / A)") == 2
+    assert Row("decode", "ours", "a", 0.6, "new").missed_since == "not known"
+    assert reasons([line(Row("decode", "defer", "a", 0.5, "seen"), results, named)]) == ""
 
 
 def test_each_row_names_a_case() -> None:
