@@ -7,6 +7,7 @@ import pytest
 import torch
 from ledger import REFUSED_AS_ON_CPU
 from oracle import check_error
+from torch.nn import functional as F
 
 X = torch.arange(12.0).view(3, 4)
 
@@ -68,6 +69,7 @@ REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {
     "concatenated shapes": lambda x: torch.cat([x, x[:, :2]]),
     "no tensors": lambda x: torch.cat([]),
     "a greatest common divisor of floats": lambda x: x.gcd(x),
+    "a mask of integers": lambda x: torch.bernoulli(x.long()),
     "a mask drawn by integers": lambda x: x.clone().bernoulli_(x.long()),
     "counts drawn by integers": lambda x: torch.poisson(x.long()),
     "a gamma distribution of integers": lambda x: torch._standard_gamma(x.long()),
@@ -101,6 +103,34 @@ REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_as_on_cpu(name: str) -> None:
     check_error(REFUSED[name], X)
+
+
+# PyTorch's meta functions let these through, and its CPU kernels throw.
+FOUND_BY_LOWERING: dict[str, Callable[[torch.Tensor], Any]] = {
+    "a mask of probabilities of another shape": lambda x: x.bernoulli_(x.new_ones(3)),
+    "counts and probabilities of other shapes": lambda x: torch.binomial(x, x.new_ones(3)),
+    "norms of integers": lambda x: torch._foreach_norm([x.int()]),
+    "values that do not fit their indices": lambda x: x.view(2, 2).index_put_((x.new_zeros(3).long(),), x),
+    "keys of another width": lambda x: F.scaled_dot_product_attention(
+        x.view(1, 1, 2, 2), x.new_ones(1, 1, 2, 3), x.view(1, 1, 2, 2)
+    ),
+    "an attention mask of another shape": lambda x: F.scaled_dot_product_attention(
+        x.view(1, 1, 2, 2), x.view(1, 1, 2, 2), x.view(1, 1, 2, 2), x.new_zeros(2, 7)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND_BY_LOWERING)
+def test_what_the_lowering_finds_is_refused_at_the_call(name: str, mode: str) -> None:
+    x = torch.ones(4)
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        FOUND_BY_LOWERING[name](x.clone())
+    x = x.tpu()
+    other = x + 1
+    for _ in range(2):
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            FOUND_BY_LOWERING[name](x.clone())
+    assert other.tolist() == [2, 2, 2, 2] and x.tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("name", REFUSED_AS_ON_CPU)

@@ -4,6 +4,7 @@
 #include <ATen/native/TypeProperties.h>
 
 #include "aten/dtype.h"
+#include "aten/errors.h"
 #include "aten/foreach.h"
 #include "aten/growth.h"
 #include "aten/meta.h"
@@ -218,7 +219,15 @@ class PlanBuilder {
       }
     }
     made_ = call_.results;
-    return steps_.step(hlo::intern(std::move(call_)), sources_);
+    const hlo::Call* call = hlo::intern(std::move(call_));
+    // What the checks of PyTorch let through is refused here, and not where a region is cut, whose other operators
+    // would share the error.
+    try {
+      hlo::check_emits(call, check(runtime::Device::get())->on_cpu());
+    } catch (const hlo::BuildError& error) {
+      TORCH_CHECK(false, "aten::", row_.name, " does not take these arguments: ", error.what());
+    }
+    return steps_.step(call, sources_);
   }
 
   // Results in order: fresh returns, then the arguments that are written. `first` of all results is `next`.

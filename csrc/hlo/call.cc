@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/hash.h"
 
@@ -101,6 +102,22 @@ const Call* intern(Call call) {
     slot = std::make_unique<const Call>(std::move(call));
   }
   return slot.get();
+}
+
+void check_emits(const Call* call, bool for_cpu) {
+  static auto* const mutex = new std::mutex;
+  static auto* const checked = new std::unordered_set<const Call*>;
+  {
+    const std::lock_guard lock(*mutex);
+    if (checked->contains(call)) return;
+  }
+  Builder b;
+  b.set_for_cpu(for_cpu);
+  Values operands;
+  for (const Type* type : call->operands) operands.push_back(b.parameter(*type));
+  emit_checked(b, *call, operands);
+  const std::lock_guard lock(*mutex);
+  checked->insert(call);
 }
 
 Values emit_checked(Builder& b, const Call& call, std::span<const Value> operands) {

@@ -48,6 +48,10 @@ std::string canonical(const Call& call);
 // The one Call equal to `call`; lives until the process ends. Thread-safe.
 const Call* intern(Call call);
 
+// Throws BuildError where the lowering of an interned call, for the device of this process, does not take its operands.
+// Each call is looked at once.
+void check_emits(const Call* call, bool for_cpu);
+
 // Runs call.emit and brings the results to the types that the call promises.
 Values emit_checked(Builder& b, const Call& call, std::span<const Value> operands);
 

@@ -184,7 +184,8 @@ void add_distributions(Table& ops) {
 
 void add_masks(Table& ops) {
   ops.add("bernoulli", pointwise,
-          [](Builder& b, const Call& call, Value p, Random random) { return bernoulli(b, call, p, random); });
+          [](Builder& b, const Call& call, Value p, Random random) { return bernoulli(b, call, p, random); })
+      .refuses([](const Call& call) { return is_real(call, "bernoulli_tensor_tpu_p_"); });
   ops.add("bernoulli.p", pointwise,
           [](Builder& b, const Call& call, Value, Scalar p, Random random) { return bernoulli(b, call, p, random); });
   ops.add("bernoulli.Tensor", pointwise,
